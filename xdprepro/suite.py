@@ -65,11 +65,10 @@ class Case:
 
     @property
     def id(self) -> str:
-        """A slug in fixed order, legal as an HDF5 group name: the case, its modes, the frame length, then what is not default."""
+        """A slug in fixed order, legal as an HDF5 group name: case, modes, frame length, then what is not default."""
         words = [self.case, self.attach_mode, *([self.bind_mode] if self.bind_mode else []), f"{self.frame_len}B"]
-        words += [
-            f"{name}-{value}" for name in _ID_EXTRAS if (value := getattr(self, name)) != getattr(Case, name, value)
-        ]
+        usual = {**_DEFAULTS, **(_XSK_DEFAULTS if self.kind.uses_xsk else {})}
+        words += [f"{key}-{value}" for key in _ID_EXTRAS if (value := getattr(self, key)) != usual[key]]
         return ".".join(words)
 
 
@@ -117,7 +116,7 @@ class Suite:
     text: str
 
     def plan(self, case_ids: Iterable[str], *, run: int = 0) -> tuple[Slot, ...]:
-        """All trials in randomised blocks: each round of trials in a restart goes once through the cases in a new order.
+        """All trials in randomised blocks: each round of a restart goes once through the cases in a new order.
 
         Run `run` of several interleaved runs gets an order of its own; equal seed, cases and run give an equal plan.
         """
