@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_RECORD_H
+#define XDPREPRO_RECORD_H
+
+/* What the programs and the agent share; the agent reads and writes it through memory maps. */
+
+#include <linux/types.h>
+
+#define RECORD_CPUS 256
+#define RECORD_RXQS 64
+#define RECORD_ACTIONS 5 /* XDP_ABORTED ... XDP_REDIRECT */
+
+/* Two cache lines: the adjacent-line prefetcher of x86 makes pairs of lines bounce together. */
+struct record {
+	__u64 packets[RECORD_ACTIONS];
+	__u64 bytes[RECORD_ACTIONS];
+} __attribute__((aligned(128)));
+
+/* .rodata of the programs that have knobs; set before loading, so the verifier sees constants. */
+struct redirect_knobs {
+	__u32 egress_ifindex;
+};
+
+struct generate_knobs {
+	__u16 macs[6]; /* destination and source, as on the wire */
+	__u16 flows;
+	__u16 first_port; /* host order; flow i has source port first_port + i */
+};
+
+#endif

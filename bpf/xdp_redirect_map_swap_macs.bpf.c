@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "count.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} ports SEC(".maps");
+
+SEC("xdp")
+int xdp_redirect_map_swap_macs(struct xdp_md *ctx)
+{
+	void *data_end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = (void *)(long)ctx->data;
+
+	if ((void *)(eth + 1) > data_end)
+		return count(ctx, XDP_ABORTED);
+	swap_macs(eth);
+	/* An empty slot gives XDP_ABORTED. */
+	if (bpf_redirect_map(&ports, 0, XDP_ABORTED) != XDP_REDIRECT)
+		return count(ctx, XDP_ABORTED);
+	return count(ctx, XDP_REDIRECT);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "count.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, RECORD_RXQS);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+SEC("xdp")
+int xsk_rxdrop(struct xdp_md *ctx)
+{
+	/* A queue without a socket gives XDP_PASS, and is counted as such. */
+	if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
+		return count(ctx, XDP_PASS);
+	return count(ctx, XDP_REDIRECT);
+}
