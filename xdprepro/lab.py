@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lab: what the inventory says about the device under test and its tester."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdprepro.errors import USAGE, XdpreproError
+
+KINDS = ("veth",)
+ROLES = ("dut", "tester")
+# Ansible templates this one where it uses it; ansible-inventory hands it out as it is written.
+NAME_TEMPLATE = "{{ inventory_dir | basename }}"
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    role: str
+    ifname: str
+    mac: str
+    netns: str | None  # the namespace of this machine that plays the host
+    address: str | None  # where ssh finds the host; None: on this machine
+
+
+@dataclass(frozen=True)
+class Lab:
+    name: str
+    kind: str
+    queues: int
+    mtu: int
+    dut: Host
+    tester: Host
+    path: Path  # the inventory it was read from
+
+
+def parse_inventory(data: Mapping[str, Any], name: str, *, path: Path) -> Lab:
+    """The lab that `ansible-inventory --list` describes; only keys named lab_* count."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+        raise _wrong(
+            f"{name!r} cannot name a lab", "1 to 64 letters, digits, '_', '.' and '-', beginning with a letter or digit"
+        )
+    hostvars = data.get("_meta", {}).get("hostvars", {})
+    parsed = {host: _parse_host(name, host, keys) for host, keys in sorted(hostvars.items())}
+    common = _common(name, parsed)
+    dut, tester = (_find_host(name, parsed, role) for role in ROLES)
+    if dut.mac == tester.mac:
+        raise _wrong(f"lab {name}: {tester.name}: lab_mac is {tester.mac}", f"another address than that of {dut.name}")
+    return Lab(name=name, **common, dut=dut, tester=tester, path=path)
+
+
+def _parse_host(lab: str, host: str, hostvars: Mapping[str, Any]) -> dict[str, Any]:
+    keys = {key: value for key, value in hostvars.items() if key.startswith("lab_")}
+    for key in keys.keys() ^ KEYS.keys():
+        if key in keys:
+            raise _wrong(f"lab {lab}: {host}: unknown key {key}", ", ".join(KEYS))
+        raise _wrong(f"lab {lab}: {host}: {key} is missing", KEYS[key][1])
+    for key, value in keys.items():
+        right, allowed = KEYS[key]
+        if not right(value):
+            raise _wrong(f"lab {lab}: {host}: {key} is {value!r}", allowed)
+    if keys["lab_name"] not in (NAME_TEMPLATE, lab):
+        raise _wrong(
+            f"lab {lab}: {host}: lab_name is {keys['lab_name']!r}", f"{lab} (the name of the inventory directory)"
+        )
+    return keys
+
+
+def _common(lab: str, parsed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What must be the same on all hosts."""
+    common = {}
+    for field in ("kind", "queues", "mtu"):
+        values = {host: keys[f"lab_{field}"] for host, keys in parsed.items()}
+        if len(set(values.values())) > 1:
+            raise _wrong(f"lab {lab}: lab_{field} differs: {values}", "one value for all hosts (group_vars/all.yml)")
+        common[field] = next(iter(values.values()), None)
+    return common
+
+
+def _find_host(lab: str, parsed: Mapping[str, Mapping[str, Any]], role: str) -> Host:
+    names = [host for host, keys in parsed.items() if keys["lab_role"] == role]
+    if len(names) != 1:
+        found = ", ".join(names) or "none"
+        raise _wrong(f"lab {lab}: hosts with lab_role {role}: {found}", "exactly one")
+    keys = parsed[names[0]]
+    # playbooks/vars/veth_pair.yml derives the same name.
+    netns = f"xdprepro-{lab}-{role}"
+    return Host(names[0], role, keys["lab_ifname"], keys["lab_mac"].lower(), netns=netns, address=None)
+
+
+def _wrong(fact: str, allowed: str) -> XdpreproError:
+    return XdpreproError(f"{fact}; allowed: {allowed}", status=USAGE)
+
+
+def _is_int(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_ifname(value: Any) -> bool:
+    """The rules of dev_valid_name() in the kernel."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value.encode()) <= 15
+        and value not in (".", "..")
+        and not re.search(r"[/:\s]", value)
+    )
+
+
+def _is_mac(value: Any) -> bool:
+    """A unicast address that is not all zeros: what dev_set_mac_address() takes."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", value):
+        return False
+    octets = [int(octet, 16) for octet in value.split(":")]
+    return any(octets) and octets[0] & 1 == 0
+
+
+# key: (test, what is allowed)
+KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "lab_name": (lambda value: isinstance(value, str), NAME_TEMPLATE),
+    "lab_kind": (lambda value: value in KINDS, ", ".join(KINDS)),
+    "lab_queues": (_is_int(1, 4096), "a whole number from 1 to 4096"),
+    "lab_mtu": (_is_int(68, 65535), "a whole number from 68 to 65535"),
+    "lab_role": (lambda value: value in ROLES, ", ".join(ROLES)),
+    "lab_ifname": (_is_ifname, "1 to 15 bytes without '/', ':' and spaces"),
+    "lab_mac": (_is_mac, "a unicast MAC address such as 02:00:00:00:00:01, in quotes"),
+}
