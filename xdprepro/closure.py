@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where every packet of a trial went, to the packet, and which trials a verdict may use.
+
+A packet that the tester's kernel accepted ends at exactly one place. The places are raw counters of both edges, read
+when nothing moves: before the generator starts, and after both sides have drained.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdprepro.sample import Counters, Stream, Trial
+from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, sum_counters
+
+ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
+
+# Counters that only ever grow; the other sources also hold gauges, such as softnet's queue lengths.
+MONOTONIC = r"(xdp_prog|xsk_app|xsk|generator|netdev)\..*"
+
+# Above this share of packets on other queues or with other actions, a trial measured something else than its case.
+FOREIGN_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a driver counts packets that stop on the way: regular expressions on edge counters, "" for none."""
+
+    refused: str  # tester: handed over by the generator, never sent
+    unseen: str  # DUT: received, but dropped before the program
+    unsent: str  # DUT: forwarded by the program, but never sent
+    either: str = ""  # DUT: one counter for both, a drop before the program and a redirect that failed
+
+
+PLACES: Mapping[str, Places] = {
+    # The two tx_dropped hold what ndo_start_xmit and ndo_xdp_xmit could not put into the peer's ring or backlog, so
+    # softnet's dropped would count the same packets again. rx_queue_N_drops: no memory, or a redirect that failed.
+    "veth": Places(
+        refused=r"netdev\.tx_dropped",
+        unseen="",
+        unsent=r"netdev\.tx_dropped",
+        either=r"ethtool\.rx_queue_\d+_drops",
+    ),
+}
+
+# For a driver not looked at yet: rtnl_link_stats64 as its documentation defines it. rx_dropped is left out, as the
+# stack adds what it drops after XDP_PASS.
+GENERIC = Places(
+    refused=r"netdev\.tx_(dropped|errors)",
+    unseen=r"netdev\.rx_(missed_errors|errors)",
+    unsent=r"netdev\.tx_(dropped|errors)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Packets that entered a part of the way, and by name where they are now."""
+
+    name: str
+    entered: int
+    terms: tuple[tuple[str, int], ...]
+
+    @property
+    def missing(self) -> int:
+        """Packets that no counter accounts for; negative when more came out than went in."""
+        return self.entered - sum(count for _, count in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """The balance of a trial; `generic` says that the driver has no table of its own. A closed trial has no reasons."""
+
+    generated: int
+    refused: int
+    terms: tuple[tuple[str, int], ...]
+    generic: bool
+    reasons: tuple[str, ...]
+
+    @property
+    def accepted(self) -> int:
+        """What the tester's kernel took from the generator."""
+        return self.generated - self.refused
+
+    @property
+    def accounted(self) -> int:
+        """What was found again."""
+        return sum(count for _, count in self.terms)
+
+    @property
+    def open(self) -> bool:
+        """Whether any packet is missing, was counted twice, or cannot be counted."""
+        return bool(self.reasons)
+
+
+def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, tester_driver: str) -> Closure:
+    """Balance the edges of a trial: generator to program, and program to tester or socket."""
+    dut_places, tester_places = (PLACES.get(driver, GENERIC) for driver in (dut_driver, tester_driver))
+    dut, tester = trial.dut.delta(), trial.tester.delta()
+    generated = sum_counters(tester, r"generator\.cpu\d+\.packets")
+    refused = sum_counters(tester, tester_places.refused)
+    stages = _stages(dut, tester, params, dut_places, accepted=generated - refused)
+    reasons = [f"{stage.name}: {_format_missing(stage)}" for stage in stages if stage.missing]
+    wanted = {"dut": _sources(params, dut_places), "tester": ("generator", "netdev", "xdp_prog")}
+    reasons += [*_unreadable("dut", trial.dut, wanted["dut"]), *_unreadable("tester", trial.tester, wanted["tester"])]
+    return Closure(
+        generated=generated,
+        refused=refused,
+        terms=_last_places(stages),
+        generic=GENERIC in (dut_places, tester_places),
+        reasons=tuple(reasons),
+    )
+
+
+def _stages(
+    dut: Counters, tester: Counters, params: Mapping[str, Any], places: Places, *, accepted: int
+) -> tuple[Stage, ...]:
+    """One stage up to the program, and for packets that go on from there one more."""
+    kind = kind_of(params)
+    seen = [(action, sum_counters(dut, action_pattern(action))) for action in ACTIONS]
+    either = _count(dut, places.either)
+    unseen = _count(dut, places.unseen)
+    # A counter that serves both stages fills the gap before the program first; the rest must fit the second stage.
+    gap = accepted - unseen - sum(count for _, count in seen)
+    before = min(max(gap, 0), either)
+    receive = Stage("receive", accepted, (("dropped before the program", unseen + before), *seen))
+    after = dict(seen).get(kind.action, 0)
+    if kind.uses_xsk:
+        return receive, Stage(kind.action, after, _socket_terms(dut, failed=either - before))
+    if kind.role == "forward":
+        return receive, Stage(kind.action, after, _forward_terms(dut, tester, places, failed=either - before))
+    return (receive,)
+
+
+def _socket_terms(dut: Counters, *, failed: int) -> tuple[tuple[str, int], ...]:
+    """Where packets for a socket are; what the socket refused is a failed redirect for the driver, too."""
+    names = ("rx_dropped", "rx_ring_full")
+    refused = [(f"xsk.{name}", sum_counters(dut, rf"xsk\.q\d+\.{name}")) for name in names]
+    other = max(0, failed - sum(count for _, count in refused))
+    received = sum_counters(dut, r"xsk_app\.q\d+\.rx_packets")
+    return ("xsk_app.rx_packets", received), *refused, ("redirect failed", other)
+
+
+def _forward_terms(dut: Counters, tester: Counters, places: Places, *, failed: int) -> tuple[tuple[str, int], ...]:
+    returned = sum(sum_counters(tester, action_pattern(action)) for action in ACTIONS)
+    return ("returned", returned), ("not sent", _count(dut, places.unsent)), ("redirect failed", failed)
+
+
+def _count(counters: Counters, pattern: str) -> int:
+    return sum_counters(counters, pattern) if pattern else 0
+
+
+def _last_places(stages: tuple[Stage, ...]) -> tuple[tuple[str, int], ...]:
+    """The terms of all stages without those that a later stage takes further, zeros left out."""
+    onward = {stage.name for stage in stages[1:]}
+    return tuple((name, count) for stage in stages for name, count in stage.terms if count and name not in onward)
+
+
+def _format_missing(stage: Stage) -> str:
+    counted = stage.entered - stage.missing
+    return (
+        f"{stage.entered} in, {counted} counted, {abs(stage.missing)} {'missing' if stage.missing > 0 else 'too many'}"
+    )
+
+
+def _sources(params: Mapping[str, Any], places: Places) -> tuple[str, ...]:
+    """The sources that the balance of a case needs on the DUT."""
+    patterns = (places.unseen, places.unsent if kind_of(params).role == "forward" else "", places.either)
+    return (
+        "xdp_prog",
+        *(("xsk", "xsk_app") if kind_of(params).uses_xsk else ()),
+        *sorted({pattern.split("\\")[0] for pattern in patterns if pattern}),
+    )
+
+
+def _unreadable(side: str, stream: Stream, sources: tuple[str, ...]) -> Iterator[str]:
+    """What cannot be balanced because an edge or a source of it is absent: that is not a zero."""
+    for edge in ("start", "end"):
+        if edge not in stream.edges:
+            yield f"{side}: no {edge} edge"
+            continue
+        have = {reading.source for reading in stream.edges[edge]}
+        yield from (
+            f"{side}: {source} absent: {stream.absent.get(source, f'not in the {edge} edge')}"
+            for source in sources
+            if source not in have
+        )
+
+
+# name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
+FLAGS: Mapping[str, tuple[bool, str]] = {
+    "failed": (True, "the trial did not end well"),
+    "loss_open": (True, "packets are missing, counted twice or cannot be counted"),
+    "counter_decreased": (True, "a counter went backwards: reset, or another program took its place"),
+    "mode_mismatch": (True, "the kernel's answer is not the mode, socket or generator asked for"),
+    "no_samples": (True, "fewer than two samples in the measure phase"),
+    "no_packets": (True, "no packet reached its end in the measure phase"),
+    "wrong_queue": (True, "more than 1 % of the packets came in on a queue without a socket"),
+    "other_action": (True, "more than 1 % of the packets met another action than that of the case"),
+    "stalled": (False, "an interval of the measure phase passed without any packet"),
+    "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
+}
+
+
+def trial_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
+    """The bit mask of all flags of a trial."""
+    raised = {
+        "failed": trial.status != "ok",
+        "loss_open": closure.open,
+        "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
+        "mode_mismatch": bool(mode_mismatches(trial, params)),
+        "closure_generic": closure.generic,
+        **_program_flags(trial.dut.delta(), params, trial.dut),
+        **_sample_flags(trial, params),
+    }
+    return sum(1 << bit for bit, name in enumerate(FLAGS) if raised[name])
+
+
+def flag_names(mask: int) -> tuple[str, ...]:
+    """The names of a mask's flags."""
+    return tuple(name for bit, name in enumerate(FLAGS) if mask >> bit & 1)
+
+
+def excluding(mask: int) -> tuple[str, ...]:
+    """Those of a mask's flags that keep the trial out of verdicts."""
+    return tuple(name for name in flag_names(mask) if FLAGS[name][0])
+
+
+def has_decrease(stream: Stream) -> bool:
+    """Whether a counter got smaller, or vanished, from one reading to the next."""
+    cheap = [sample.counters for sample in stream.samples]
+    edges = [stream.edge(name) for name in ("start", "end") if name in stream.edges]
+    return any(
+        after.get(name, 0) < value
+        for readings in (cheap, edges)
+        for before, after in itertools.pairwise(readings)
+        for name, value in before.items()
+        if re.fullmatch(MONOTONIC, name)
+    )
+
+
+def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every way in which what the kernel answered is not what the case asked for; empty without a `ready`."""
+    ready, done = trial.dut.ready, trial.dut.done
+    asked_and_got = [
+        ("attach_mode", params["attach_mode"], ready.get("attach", {}).get("attach_mode")),
+        ("program at the end", ready.get("attach", {}).get("prog_id"), done.get("attach", {}).get("prog_id")),
+        *((f"queue {s['queue_id']} bind_mode", params["bind_mode"], s["bind_mode"]) for s in ready.get("xsk", ())),
+    ]
+    if params["generator"] != "auto":
+        got = trial.tester.ready.get("generator", {}).get("generator")
+        asked_and_got.append(("generator", params["generator"], got))
+    return tuple(
+        f"{what}: asked {asked}, got {got}"
+        for what, asked, got in asked_and_got
+        if None not in (asked, got) and asked != got
+    )
+
+
+def _program_flags(delta: Counters, params: Mapping[str, Any], stream: Stream) -> dict[str, bool]:
+    """What the program's own counters tell over the whole trial."""
+    total = sum_counters(delta, action_pattern(r"\w+"))
+    wanted = sum_counters(delta, action_pattern(kind_of(params).action))
+    bound = "|".join(str(socket["queue_id"]) for socket in stream.ready.get("xsk", ()))
+    on_bound = sum_counters(delta, rf"xdp_prog\.cpu\d+\.rxq({bound})\.\w+\.packets") if bound else total
+    return {
+        "other_action": total - wanted > FOREIGN_SHARE * total,
+        "wrong_queue": kind_of(params).uses_xsk and total - on_bound > FOREIGN_SHARE * total,
+    }
+
+
+def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
+    """What the samples of the measure phase tell."""
+    counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in measured(trial.dut.samples)]
+    steps = [after - before for before, after in itertools.pairwise(counts)]
+    return {"no_samples": not steps, "no_packets": bool(steps) and sum(steps) <= 0, "stalled": 0 in steps}
