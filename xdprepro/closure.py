@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdprepro.sample import Counters, Stream, Trial
+from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
 from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, sum_counters
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
@@ -91,6 +91,12 @@ class Closure:
     def open(self) -> bool:
         """Whether any packet is missing, was counted twice, or cannot be counted."""
         return bool(self.reasons)
+
+
+def close_trial(trial: Trial, run: Run) -> Closure:
+    """The balance of a trial, with the drivers that the run's fingerprint names."""
+    dut, tester = (run.fingerprint[side]["port"]["driver"] for side in SIDES)
+    return close_losses(trial, run.cases[trial.key.case_id], dut_driver=dut, tester_driver=tester)
 
 
 def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, tester_driver: str) -> Closure:
@@ -188,7 +194,7 @@ def _unreadable(side: str, stream: Stream, sources: tuple[str, ...]) -> Iterator
 
 
 # name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
-FLAGS: Mapping[str, tuple[bool, str]] = {
+MEANINGS: Mapping[str, tuple[bool, str]] = {
     "failed": (True, "the trial did not end well"),
     "loss_open": (True, "packets are missing, counted twice or cannot be counted"),
     "counter_decreased": (True, "a counter went backwards: reset, or another program took its place"),
@@ -200,17 +206,24 @@ FLAGS: Mapping[str, tuple[bool, str]] = {
     "stalled": (False, "an interval of the measure phase passed without any packet"),
     "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
 }
+FLAGS = tuple(MEANINGS)
 
 
-def trial_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
-    """The bit mask of all flags of a trial."""
+def trial_flags(trial: Trial, run: Run) -> int:
+    """The bit mask of all flags of a trial of this run."""
+    params = run.cases[trial.key.case_id]
+    return find_flags(trial, params, close_trial(trial, run))
+
+
+def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
+    """The same, when the balance is known."""
     raised = {
         "failed": trial.status != "ok",
         "loss_open": closure.open,
         "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
-        **_program_flags(trial.dut.delta(), params, trial.dut),
+        **_program_flags(trial.dut, params),
         **_sample_flags(trial, params),
     }
     return sum(1 << bit for bit, name in enumerate(FLAGS) if raised[name])
@@ -223,7 +236,7 @@ def flag_names(mask: int) -> tuple[str, ...]:
 
 def excluding(mask: int) -> tuple[str, ...]:
     """Those of a mask's flags that keep the trial out of verdicts."""
-    return tuple(name for name in flag_names(mask) if FLAGS[name][0])
+    return tuple(name for name in flag_names(mask) if MEANINGS[name][0])
 
 
 def has_decrease(stream: Stream) -> bool:
@@ -257,8 +270,9 @@ def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _program_flags(delta: Counters, params: Mapping[str, Any], stream: Stream) -> dict[str, bool]:
+def _program_flags(stream: Stream, params: Mapping[str, Any]) -> dict[str, bool]:
     """What the program's own counters tell over the whole trial."""
+    delta = stream.delta()
     total = sum_counters(delta, action_pattern(r"\w+"))
     wanted = sum_counters(delta, action_pattern(kind_of(params).action))
     bound = "|".join(str(socket["queue_id"]) for socket in stream.ready.get("xsk", ()))
