@@ -89,6 +89,19 @@ class Process:
         line = self._read_line(time.monotonic() + timeout_s)
         if line is None:
             raise XdpreproError(f"{self.program}: no answer within {timeout_s:g} s{_last_words(self.stderr)}")
+        return self._parse(line)
+
+    def read_ready(self) -> Json | None:
+        """The next object if all of it is there, without waiting; errors as in read()."""
+        line = self._read_line(time.monotonic())
+        return None if line is None else self._parse(line)
+
+    def fileno(self) -> int:
+        """The descriptor to wait on; after it is readable, call read_ready() until it has nothing."""
+        assert self._child.stdout is not None
+        return self._child.stdout.fileno()
+
+    def _parse(self, line: bytes) -> Json:
         try:
             message = json.loads(line)
         except ValueError:
@@ -137,6 +150,22 @@ class Process:
             how = "closed its output"
         cut = f" in the middle of the line {self._unread[:SHOWN_CHARS]!r}" if self._unread else ""
         return XdpreproError(f"{self.program}: {how}{cut}{_last_words(self.stderr)}")
+
+
+def read_any(processes: Mapping[str, Process], timeout_s: float) -> tuple[str, Json] | None:
+    """The next object of whichever child has one, with the child's name, or None after the time; errors as in read()."""
+    deadline_s = time.monotonic() + timeout_s
+    poll = select.poll()
+    for process in processes.values():
+        poll.register(process, select.POLLIN)
+    while True:
+        for name, process in processes.items():
+            if (message := process.read_ready()) is not None:
+                return name, message
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            return None
+        poll.poll(left_s * 1000)
 
 
 @contextmanager

@@ -62,14 +62,14 @@ def list_labs() -> list[str]:
     return sorted(path.name for path in LABS.iterdir() if path.is_dir())
 
 
-def up(lab: Lab) -> Provisioned:
-    """Put the lab up, or repair it; nothing changes when it is as it should be."""
-    return _play(lab, "up")
+def up(lab: Lab, *, check: bool = False) -> Provisioned:
+    """Put the lab up, or repair it; nothing changes when it is as it should be. `check` only says what would change."""
+    return _play(lab, "up", check=check)
 
 
-def down(lab: Lab) -> Provisioned:
-    """Remove what up made."""
-    return _play(lab, "down")
+def down(lab: Lab, *, check: bool = False) -> Provisioned:
+    """Remove what up made; `check` only says what would change."""
+    return _play(lab, "down", check=check)
 
 
 def restart(lab: Lab) -> Provisioned:
@@ -126,7 +126,7 @@ def _find_inventory(name_or_path: str | Path) -> Path:
     )
 
 
-def _play(lab: Lab, name: str) -> Provisioned:
+def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     if os.geteuid():
         raise XdpreproError(
             f"lab {lab.name}: {name} needs root, uid is {os.geteuid()}", hint=ROOT_HINT, status=PRIVILEGE
@@ -141,6 +141,7 @@ def _play(lab: Lab, name: str) -> Provisioned:
             playbook=f"{name}.yml",
             inventory=str(lab.path),
             envvars=ANSIBLE_ENV,
+            cmdline="--check" if check else None,
             quiet=True,
             event_handler=events.append,
             cancel_callback=cancelled,
