@@ -153,7 +153,7 @@ class Process:
 
 
 def read_any(processes: Mapping[str, Process], timeout_s: float) -> tuple[str, Json] | None:
-    """The next object of whichever child has one, with the child's name, or None after the time; errors as in read()."""
+    """The next object of whichever child has one, with its name, or None after the time; errors as in read()."""
     deadline_s = time.monotonic() + timeout_s
     poll = select.poll()
     for process in processes.values():
