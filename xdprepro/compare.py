@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two runs side by side: a verdict for each case."""
+
+from dataclasses import dataclass, replace
+
+from xdprepro import errors, stats
+from xdprepro.closure import excluding
+from xdprepro.comparable import Mismatch, check_comparable, is_incomparable
+from xdprepro.sample import Run
+from xdprepro.view import CaseRates, RunView, case_rates
+
+VERDICTS = ("REGRESSED", "IMPROVED", "EQUIVALENT", "INCONCLUSIVE", "EXCLUDED", "INCOMPARABLE")
+
+# Code layout alone moves a figure by this much between builds of one source; restarts do not average it.
+MIN_MARGIN_PCT = 0.5
+# Share of false discoveries over the cases of one comparison.
+FALSE_DISCOVERIES = 0.05
+POWER = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class CaseComparison:
+    """One case of both runs. Differences are B minus A, slower is positive; None where there are fewer than two
+    restarts on a side or the runs are not comparable. `p_adjusted` is p after Benjamini-Hochberg over the cases."""
+
+    case_id: str
+    a: CaseRates
+    b: CaseRates
+    verdict: str
+    reason: str
+    delta_ns: stats.Difference | None = None
+    delta_pct: stats.Difference | None = None
+    p_adjusted: float | None = None
+    mde_ns: float | None = None
+    mde_pct: float | None = None
+    more_restarts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything to be said about two runs; `mismatches` come before the verdicts."""
+
+    a: RunView
+    b: RunView
+    design: str
+    margin_pct: float
+    level: float
+    mismatches: tuple[Mismatch, ...]
+    cases: tuple[CaseComparison, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+    def count(self, verdict: str) -> int:
+        """How many cases have this verdict."""
+        return sum(case.verdict == verdict for case in self.cases)
+
+    @property
+    def status(self) -> int:
+        """The exit status of a gate: a regression outweighs what is undecided; no case in common decides nothing."""
+        if self.count("REGRESSED"):
+            return errors.REGRESSED
+        decided = self.count("IMPROVED") + self.count("EQUIVALENT")
+        return 0 if self.cases and decided == len(self.cases) else errors.UNDECIDED
+
+
+def compare(
+    a: RunView, b: RunView, *, margin_pct: float = MIN_MARGIN_PCT, level: float = 0.99, allow_confounded: bool = False
+) -> Comparison:
+    """What changed from run A to run B.
+
+    A case REGRESSED or IMPROVED if the interval of its relative change lies beyond the margin and its p stands after
+    Benjamini-Hochberg over the cases; it is EQUIVALENT if the interval lies within the margin.
+    """
+    if not margin_pct >= MIN_MARGIN_PCT:
+        raise errors.XdpreproError(
+            f"margin {margin_pct} % is below {MIN_MARGIN_PCT} %, which code layout alone can cause",
+            hint=f"use {MIN_MARGIN_PCT} or more",
+            status=errors.USAGE,
+        )
+    if a.run.run_id == b.run.run_id:
+        raise errors.XdpreproError(
+            f"A and B are the same run {a.run.run_id}", hint="name two runs", status=errors.USAGE
+        )
+    mismatches = check_comparable(a.run, b.run)
+    known_a, known_b = _known_cases(a.run), _known_cases(b.run)
+    common = [one for one in known_a if one in known_b and (one in a.run.cases or one in b.run.cases)]
+    figures = [
+        _figures(
+            a, b, case_id, level, incomparable=is_incomparable(mismatches, case_id, allow_confounded=allow_confounded)
+        )
+        for case_id in common
+    ]
+    return Comparison(
+        a=a,
+        b=b,
+        design="interleaved" if a.run.plan_id == b.run.plan_id else "unpaired",
+        margin_pct=margin_pct,
+        level=level,
+        mismatches=mismatches,
+        cases=tuple(_decide(case, margin_pct, level) for case in _adjust(figures)),
+        only_a=tuple(one for one in a.run.cases if one not in known_b),
+        only_b=tuple(one for one in b.run.cases if one not in known_a),
+    )
+
+
+def _known_cases(run: Run) -> tuple[str, ...]:
+    """All cases of the run's suite; those that could not run there have no parameters, only a reason."""
+    return *run.cases, *(case_id for case_id in run.skipped if case_id not in run.cases)
+
+
+def _figures(a: RunView, b: RunView, case_id: str, level: float, *, incomparable: bool) -> CaseComparison:
+    """The figures of a case; the verdict only where there is nothing to decide."""
+    rates_a, rates_b = case_rates(a, case_id), case_rates(b, case_id)
+    case = CaseComparison(case_id, rates_a, rates_b, verdict="", reason="")
+    if incomparable:
+        return replace(case, verdict="INCOMPARABLE", reason="the runs differ in more than the kernel")
+    empty = [(name, view) for name, view, rates in (("A", a, rates_a), ("B", b, rates_b)) if not rates.boots]
+    if empty:
+        reasons = [f"{name}: {_why_none(view, case_id)}" for name, view in empty]
+        return replace(case, verdict="EXCLUDED", reason="; ".join(reasons))
+    if min(len(rates_a.boots), len(rates_b.boots)) < 2:
+        reason = "one restart has no spread: no verdict from fewer than two a side"
+        return replace(case, verdict="INCONCLUSIVE", reason=reason)
+    sizes = len(rates_a.boots), len(rates_b.boots)
+    sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (rates_a, rates_b))
+    mde_ns = stats.minimum_detectable_effect(*sizes, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    return replace(
+        case,
+        delta_ns=stats.welch_interval(rates_a.ns, rates_b.ns, level=level),
+        delta_pct=stats.relative_interval(rates_a.ns, rates_b.ns, level=level),
+        mde_ns=mde_ns,
+        mde_pct=100 * mde_ns / float(rates_a.ns.mean()),
+    )
+
+
+def _why_none(view: RunView, case_id: str) -> str:
+    """Why a case of a run has no usable trial."""
+    if case_id in view.run.skipped:
+        return f"skipped: {view.run.skipped[case_id]}"
+    excluded = view.of_case(case_id)
+    if not excluded:
+        return "no trial"
+    flags = sorted({flag for one in excluded for flag in excluding(one.flags)})
+    return f"all {len(excluded)} trials excluded: {', '.join(flags)}"
+
+
+def _adjust(cases: list[CaseComparison]) -> list[CaseComparison]:
+    """The cases with p adjusted over those that have one."""
+    tested = [case.delta_ns.p for case in cases if case.delta_ns]
+    adjusted = iter(stats.benjamini_hochberg(tested).tolist())
+    return [replace(case, p_adjusted=next(adjusted)) if case.delta_ns else case for case in cases]
+
+
+def _decide(case: CaseComparison, margin_pct: float, level: float) -> CaseComparison:
+    """The case with its verdict."""
+    change = case.delta_pct
+    if change is None or case.p_adjusted is None:
+        return case
+    # As a ratio the margin is the same in both directions.
+    slower, faster = margin_pct, 100 * (1 / (1 + margin_pct / 100) - 1)
+    if faster <= change.low and change.high <= slower:
+        return replace(case, verdict="EQUIVALENT", reason=f"within {margin_pct:g} %")
+    beyond = change.low > slower or change.high < faster
+    if beyond and case.p_adjusted <= FALSE_DISCOVERIES:
+        return replace(case, verdict="REGRESSED" if change.delta > 0 else "IMPROVED", reason=f"beyond {margin_pct:g} %")
+    more = _more_restarts(case, margin_pct, level)
+    wants = "more than 1000 more restarts" if more is None else f"about {more} more restarts"
+    why = "not significant over all cases together" if beyond else "the interval crosses the margin"
+    return replace(case, verdict="INCONCLUSIVE", reason=f"{why}: needs {wants} a side", more_restarts=more)
+
+
+def _more_restarts(case: CaseComparison, margin_pct: float, level: float) -> int | None:
+    """How many restarts a side are wanting to tell the change seen from the margin, or the margin from nothing."""
+    assert case.delta_ns is not None
+    margin_ns = margin_pct / 100 * float(case.a.ns.mean())
+    effect_ns = max(margin_ns, abs(case.delta_ns.delta) - margin_ns)
+    sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (case.a, case.b))
+    needed = stats.restarts_needed(effect_ns, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    return None if needed is None else max(1, needed - min(len(case.a.boots), len(case.b.boots)))

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a step of packet processing costs: the difference in ns per packet between two cases of one run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdprepro import stats
+from xdprepro.view import RunView, case_rates
+
+# (name of the step, case without it, case with it)
+COSTS = (
+    ("read the Ethernet header", "xdp.drop.no-touch", "xdp.drop.read-data"),
+    ("hand to the stack", "xdp.drop.no-touch", "xdp.pass.no-touch"),
+    ("redirect instead of tx", "xdp.tx.swap-macs", "xdp.redirect.swap-macs"),
+    ("redirect-map instead of tx", "xdp.tx.swap-macs", "xdp.redirect-map.swap-macs"),
+    ("redirect-map instead of redirect", "xdp.redirect.swap-macs", "xdp.redirect-map.swap-macs"),
+    ("bring to user space", "xdp.drop.no-touch", "xsk.rxdrop"),
+)
+# Parameters that only cases with a socket have, or that follow from them: they do not make two cases unlike.
+SOCKET_PARAMS = ("case", "bind_mode", "wakeup", "ring_rx", "cpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One step between two case_ids; `delta_ns` and its 99 % interval are None where `note` says why."""
+
+    name: str
+    without: str
+    with_: str
+    restarts: int
+    delta_ns: float | None = None
+    interval_ns: tuple[float, float] | None = None
+    note: str = ""
+
+
+def case_costs(view: RunView) -> tuple[Cost, ...]:
+    """All steps that the cases of a run allow: both cases are there, with the same parameters."""
+    return tuple(
+        _cost(view, name, one, other)
+        for name, without, with_ in COSTS
+        for one in _ids_of(view, without)
+        for other in _ids_of(view, with_)
+        if _params(view, one) == _params(view, other)
+    )
+
+
+def _ids_of(view: RunView, case: str) -> Iterator[str]:
+    return (case_id for case_id, params in view.run.cases.items() if params["case"] == case)
+
+
+def _params(view: RunView, case_id: str) -> dict[str, object]:
+    return {key: value for key, value in view.run.cases[case_id].items() if key not in SOCKET_PARAMS}
+
+
+def _cost(view: RunView, name: str, one: str, other: str) -> Cost:
+    """Paired by restart, as both cases of a restart share what the restart brought; only restarts with both count."""
+    without, with_ = (
+        dict(zip(rates.boots, rates.ns.tolist(), strict=True))
+        for rates in (case_rates(view, case_id) for case_id in (one, other))
+    )
+    boots = sorted(without.keys() & with_.keys())
+    if not boots:
+        return Cost(name, one, other, 0, note="no restart has usable trials of both")
+    if len(boots) == 1:
+        delta_ns = with_[boots[0]] - without[boots[0]]
+        return Cost(name, one, other, 1, delta_ns, note="one restart: no interval")
+    found = stats.paired_interval([without[boot] for boot in boots], [with_[boot] for boot in boots])
+    return Cost(name, one, other, len(boots), found.delta, (found.low, found.high))

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a reader of a run or a comparison sees: values into tables, nothing printed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from xdprepro.closure import MEANINGS, flag_names, mode_mismatches
+from xdprepro.comparable import Mismatch
+from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
+from xdprepro.costs import Cost, case_costs
+from xdprepro.table import Column, Table, digits_cell, interval_cell, list_cell
+from xdprepro.view import CaseRates, RunView, TrialView, case_rates
+
+
+def run_summary(view: RunView) -> Table:
+    """Which kernel, machine and lab, and how much of the plan was measured: one row for each fact."""
+    run, finger = view.run, view.run.fingerprint
+    usable = sum(one.usable for one in view.trials)
+    facts = (
+        ("run_id", run.run_id),
+        ("status", run.status),
+        ("suite", run.suite),
+        ("lab", f"{run.lab} ({run.lab_kind})"),
+        ("kernel", finger["kernel"]["release"]),
+        ("cpu", f"{finger['host']['cpu_model']}, {finger['host']['cpus']} CPUs"),
+        ("dut_driver", finger["dut"]["port"]["driver"]),
+        ("tester_driver", finger["tester"]["port"]["driver"]),
+        ("design", f"{run.restarts} restarts x {run.trials_per_restart} trials, {run.design}"),
+        ("trials", f"{len(view.trials)} measured, {usable} usable for verdicts"),
+    )
+    columns = (Column("fact", "", words=True), Column("value", "", words=True))
+    notes = tuple(f"skipped {case_id}: {reason}" for case_id, reason in run.skipped.items())
+    return Table("run", "Run", columns, tuple({"fact": key, "value": value} for key, value in facts), notes)
+
+
+def case_table(view: RunView) -> Table:
+    """The rate of each case: mean over restarts, interval, spread, and what the figure rests on."""
+    columns = (
+        Column("case_id", "case", words=True),
+        Column("pps", "Mpps", digits_cell(3, scale=1e-6)),
+        Column("ns_per_packet", "ns/packet/core", digits_cell(1)),
+        Column(
+            "ns_interval", "99 % interval, ns", lambda ends: "-" if None in ends else f"{ends[0]:.1f} .. {ends[1]:.1f}"
+        ),
+        Column("restart_spread_pct", "spread of restarts, %", digits_cell(1)),
+        Column("restarts", "restarts"),
+        Column("trials_used", "trials used"),
+        Column("trials_excluded", "excluded"),
+        Column("mode", "mode", words=True),
+        Column("generator", "generator", words=True),
+        Column("cores", "cores", lambda cores: "/".join(map(str, cores))),
+        Column("flags", "flags", list_cell, words=True),
+        Column("note", "note", words=True),
+    )
+    rows = tuple(_case_row(view, case_id) for case_id in view.run.cases)
+    flags = sorted({flag for row in rows for flag in row["flags"]})
+    return Table("cases", "Cases", columns, rows, tuple(f"{flag}: {MEANINGS[flag][1]}" for flag in flags))
+
+
+def _case_row(view: RunView, case_id: str) -> dict[str, Any]:
+    rates = case_rates(view, case_id)
+    trials = view.of_case(case_id)
+    estimate = rates.estimate
+    spread = 100 * estimate.sd / estimate.mean if estimate and estimate.sd is not None else None
+    return {
+        "case_id": case_id,
+        "pps": rates.pps,
+        "ns_per_packet": estimate.mean if estimate else None,
+        "ns_interval": (estimate.low, estimate.high) if estimate else None,
+        "restart_spread_pct": spread,
+        "restarts": len(rates.boots),
+        "trials_used": rates.trials,
+        "trials_excluded": len(rates.excluded),
+        "mode": ", ".join(sorted({mode for one in trials if (mode := _mode_obtained(one))})) or None,
+        "generator": ", ".join(sorted({used for one in trials if (used := _generator_used(one))})) or None,
+        "cores": tuple(sorted({one.rate.cores for one in trials if one.usable and one.rate})) or None,
+        "flags": sorted({flag for one in trials for flag in flag_names(one.flags)}),
+        "note": _case_note(rates, trials),
+    }
+
+
+def _mode_obtained(one: TrialView) -> str:
+    """What the kernel said, not what the case asked for."""
+    ready = one.trial.dut.ready
+    binds = sorted({socket["bind_mode"] for socket in ready.get("xsk", ())})
+    return " ".join([ready["attach"]["attach_mode"], *binds]) if "attach" in ready else ""
+
+
+def _generator_used(one: TrialView) -> str:
+    return str(one.trial.tester.ready.get("generator", {}).get("generator", ""))
+
+
+def _case_note(rates: CaseRates, trials: tuple[TrialView, ...]) -> str:
+    """Why figures are missing."""
+    if not trials:
+        return "no trial was measured"
+    if not rates.boots:
+        return next((one.trial.reason for one in trials if one.trial.reason), "all trials are excluded")
+    return "one restart: no spread" if len(rates.boots) == 1 else ""
+
+
+def trial_table(view: RunView, case_id: str) -> Table:
+    """Every trial of a case, those that no verdict uses included."""
+    columns = (
+        Column("boot", "restart"),
+        Column("trial", "trial"),
+        Column("slot", "slot"),
+        Column("status", "status", words=True),
+        Column("pps", "Mpps", digits_cell(3, scale=1e-6)),
+        Column("ns_per_packet", "ns/packet/core", digits_cell(1)),
+        Column("accepted", "accepted, packets"),
+        Column("accounted", "accounted, packets"),
+        Column("usable", "usable", lambda usable: "yes" if usable else "no", words=True),
+        Column("flags", "flags", list_cell, words=True),
+        Column("note", "note", words=True),
+    )
+    rows = tuple(
+        {
+            **one.trial.key._asdict(),
+            "slot": one.trial.slot,
+            "status": one.trial.status,
+            "pps": one.rate.pps if one.rate else None,
+            "ns_per_packet": one.rate.ns_per_packet if one.rate else None,
+            "accepted": one.closure.accepted,
+            "accounted": one.closure.accounted,
+            "usable": one.usable,
+            "flags": flag_names(one.flags),
+            "note": "; ".join(_trial_reasons(view, one)),
+        }
+        for one in view.of_case(case_id)
+    )
+    return Table("trials", f"Trials of {case_id}", columns, rows)
+
+
+def _trial_reasons(view: RunView, one: TrialView) -> Iterator[str]:
+    if one.trial.status != "ok":
+        yield one.trial.reason
+        return
+    yield from one.closure.reasons
+    yield from mode_mismatches(one.trial, view.run.cases[one.trial.key.case_id])
+
+
+def closure_table(one: TrialView) -> Table:
+    """Where the packets of a trial went: from the generator to the last place of each."""
+    closure = one.closure
+    rows = [
+        {"place": "handed over by the generator", "packets": closure.generated},
+        {"place": "refused by the tester's port", "packets": closure.refused},
+        {"place": "accepted", "packets": closure.accepted},
+        *({"place": f"  {name}", "packets": count} for name, count in closure.terms),
+        {"place": "accounted for", "packets": closure.accounted},
+        {"place": "missing", "packets": closure.accepted - closure.accounted},
+    ]
+    generic = ("No counter table for this driver: the balance uses rtnl_link_stats64.",) if closure.generic else ()
+    columns = (Column("place", "place", words=True), Column("packets", "packets"))
+    key = one.trial.key
+    title = (
+        f"Loss closure of {key.case_id}, restart {key.boot}, trial {key.trial}: {'open' if closure.open else 'closed'}"
+    )
+    return Table("closure", title, columns, tuple(rows), (*closure.reasons, *generic))
+
+
+def cost_table(view: RunView) -> Table:
+    """The costs of the mailing lists: the difference in ns per packet between cases that differ in one step."""
+    columns = (
+        Column("cost", "cost of", words=True),
+        Column("without", "from", words=True),
+        Column("with", "to", words=True),
+        Column("delta_ns", "ns/packet", digits_cell(1, sign=True)),
+        Column("ns_interval", "99 % interval, ns", interval_cell(1)),
+        Column("restarts", "restarts"),
+        Column("note", "note", words=True),
+    )
+    return Table("costs", "Costs: ns per packet between two cases", columns, tuple(map(_cost_row, case_costs(view))))
+
+
+def _cost_row(cost: Cost) -> dict[str, Any]:
+    return {
+        "cost": cost.name,
+        "without": cost.without,
+        "with": cost.with_,
+        "delta_ns": cost.delta_ns,
+        "ns_interval": cost.interval_ns,
+        "restarts": cost.restarts,
+        "note": cost.note,
+    }
+
+
+def mismatch_table(comparison: Comparison) -> Table:
+    """What differs between the runs: to be shown before any verdict."""
+    columns = (
+        Column("key", "what differs", words=True),
+        Column("a", "A", _shorten, words=True),
+        Column("b", "B", _shorten, words=True),
+        Column("serious", "comparable", lambda serious: "no" if serious else "yes", words=True),
+        Column("case_id", "case", words=True),
+    )
+    rows = tuple(_mismatch_row(one) for one in comparison.mismatches)
+    return Table("differences", "Differences between the runs", columns, rows)
+
+
+def _mismatch_row(one: Mismatch) -> dict[str, Any]:
+    return {"key": one.key, "a": one.a, "b": one.b, "serious": one.serious, "case_id": one.case_id}
+
+
+def _shorten(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def compare_table(comparison: Comparison) -> Table:
+    """A verdict for each case, with all that it rests on."""
+    level = f"{comparison.level:.0%}".replace("%", " %")
+    columns = (
+        Column("case_id", "case", words=True),
+        Column("restarts", "restarts A:B", lambda pair: f"{pair[0]}:{pair[1]}"),
+        Column("pps_a", "A, Mpps", digits_cell(3, scale=1e-6)),
+        Column("pps_b", "B, Mpps", digits_cell(3, scale=1e-6)),
+        Column("ns_a", "A, ns/packet", digits_cell(1)),
+        Column("ns_b", "B, ns/packet", digits_cell(1)),
+        Column("delta_ns", "B - A, ns", digits_cell(1, sign=True)),
+        Column("delta_ns_interval", f"{level} interval, ns", interval_cell(1)),
+        Column("delta_pct", "B - A, %", digits_cell(2, sign=True)),
+        Column("delta_pct_interval", f"{level} interval, %", interval_cell(2)),
+        Column("p_adjusted", "p (BH)", lambda p: f"{p:.2g}"),
+        Column("mde_pct", "detectable, %", digits_cell(1)),
+        Column("verdict", "verdict", words=True),
+        Column("reason", "reason", words=True),
+    )
+    rows = tuple(_compare_row(case) for case in comparison.cases)
+    return Table(
+        "compare", "Verdicts (ns per packet: plus is slower)", columns, rows, tuple(_compare_notes(comparison))
+    )
+
+
+def _compare_row(case: CaseComparison) -> dict[str, Any]:
+    a, b = case.a.estimate, case.b.estimate
+    ns, pct = case.delta_ns, case.delta_pct
+    return {
+        "case_id": case.case_id,
+        "restarts": (len(case.a.boots), len(case.b.boots)),
+        "pps_a": case.a.pps,
+        "pps_b": case.b.pps,
+        "ns_a": a.mean if a else None,
+        "ns_a_interval": (a.low, a.high) if a else None,
+        "ns_b": b.mean if b else None,
+        "ns_b_interval": (b.low, b.high) if b else None,
+        "delta_ns": ns.delta if ns else None,
+        "delta_ns_interval": (ns.low, ns.high) if ns else None,
+        "delta_pct": pct.delta if pct else None,
+        "delta_pct_interval": (pct.low, pct.high) if pct else None,
+        "p": ns.p if ns else None,
+        "p_adjusted": case.p_adjusted,
+        "mde_ns": case.mde_ns,
+        "mde_pct": case.mde_pct,
+        "more_restarts": case.more_restarts,
+        "excluded_a": len(case.a.excluded),
+        "excluded_b": len(case.b.excluded),
+        "verdict": case.verdict,
+        "reason": case.reason,
+    }
+
+
+def _compare_notes(comparison: Comparison) -> Iterator[str]:
+    """The design, the counts, and what was left out."""
+    counts = ", ".join(f"{comparison.count(verdict)} {verdict}" for verdict in VERDICTS if comparison.count(verdict))
+    yield counts or "no case in both runs"
+    yield f"improved:regressed {comparison.count('IMPROVED')}:{comparison.count('REGRESSED')}"
+    yield (
+        f"design {comparison.design}, margin {comparison.margin_pct:g} %, intervals {100 * comparison.level:g} %, "
+        f"false discoveries {100 * FALSE_DISCOVERIES:g} % over the cases (Benjamini-Hochberg)"
+    )
+    for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
+        if only:
+            yield f"only in {name}: {', '.join(only)}"
+    for case in comparison.cases:
+        for name, rates in (("A", case.a), ("B", case.b)):
+            for trial, flags in rates.excluded:
+                where = f"{name} {case.case_id} restart {trial.key.boot} trial {trial.key.trial}"
+                yield f"excluded {where}: {', '.join(flags)}"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of plain values, for two readers: people get cells, programs get values under stable keys in SI units or ns.
+
+A value that does not exist is None and "-"; the row or a note says why.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`key` is the JSON key, `heading` has the unit of the text, `cell` makes a row's text (default: the value)."""
+
+    key: str
+    heading: str
+    cell: Callable[[Any], str] = str
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows are dicts with at least the columns' keys; `notes` are sentences for below the table."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+def as_text(table: Table) -> list[list[str]]:
+    """The cells of each row, in the order of the columns."""
+    return [[_cell(column, row[column.key]) for column in table.columns] for row in table.rows]
+
+
+def as_json(table: Table) -> dict[str, Any]:
+    """The table as JSON values: `name`, `title`, `rows` (each a dict), `notes`."""
+    return {
+        "name": table.name,
+        "title": table.title,
+        "rows": [{key: _plain(value) for key, value in row.items()} for row in table.rows],
+        "notes": list(table.notes),
+    }
+
+
+def _cell(column: Column, value: Any) -> str:
+    return "-" if _plain(value) is None else column.cell(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: no NaN, no infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value
+
+
+def digits_cell(places: int, *, scale: float = 1.0, sign: bool = False) -> Callable[[float], str]:
+    return lambda value: f"{value * scale:{'+' if sign else ''}.{places}f}"
+
+
+def interval_cell(places: int) -> Callable[[Any], str]:
+    return lambda ends: "-" if None in ends else f"{ends[0]:+.{places}f} .. {ends[1]:+.{places}f}"
+
+
+def list_cell(values: Any) -> str:
+    return ", ".join(values) if values else ""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run with what follows from its counters: rates, balances and flags, and the restart means of each case."""
+
+from dataclasses import dataclass
+
+from xdprepro import stats
+from xdprepro.closure import Closure, close_trial, excluding, find_flags
+from xdprepro.sample import Run, Trial
+from xdprepro.stats import Estimate, Rate, trial_rate
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """A trial with what follows from its counters."""
+
+    trial: Trial
+    rate: Rate | None
+    closure: Closure
+    flags: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether a verdict may use it."""
+        return not excluding(self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with what follows from its counters, trial by trial in the order of execution."""
+
+    run: Run
+    trials: tuple[TrialView, ...]
+
+    def of_case(self, case_id: str) -> tuple[TrialView, ...]:
+        """The trials of one case."""
+        return tuple(view for view in self.trials if view.trial.key.case_id == case_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRates:
+    """One case of one run: usable trials as restart means of ns per packet and core, and of ns between packets."""
+
+    boots: tuple[int, ...]
+    ns: stats.Floats
+    gap_ns: stats.Floats
+    trials: int
+    excluded: tuple[tuple[Trial, tuple[str, ...]], ...]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Mean ns per packet with its interval; None without a usable trial."""
+        return stats.estimate(self.ns) if self.boots else None
+
+    @property
+    def pps(self) -> float | None:
+        """Packets a second, the harmonic mean: packets over time."""
+        return 1e9 / float(self.gap_ns.mean()) if self.boots else None
+
+
+def view_run(run: Run) -> RunView:
+    """Rates, balances and flags of all trials of a run."""
+    return RunView(run, tuple(view_trial(trial, run) for trial in run.trials))
+
+
+def view_trial(trial: Trial, run: Run) -> TrialView:
+    """Rate, balance and flags of one trial."""
+    params = run.cases[trial.key.case_id]
+    closure = close_trial(trial, run)
+    return TrialView(trial, trial_rate(trial, params), closure, find_flags(trial, params, closure))
+
+
+def case_rates(view: RunView, case_id: str) -> CaseRates:
+    """The figures of one case of one run, from the trials that a verdict may use."""
+    trials = view.of_case(case_id)
+    ns: dict[int, list[float]] = {}
+    gaps: dict[int, list[float]] = {}
+    for one in trials:
+        if one.usable and one.rate:
+            ns.setdefault(one.trial.key.boot, []).append(one.rate.ns_per_packet)
+            gaps.setdefault(one.trial.key.boot, []).append(1e9 / one.rate.pps)
+    return CaseRates(
+        boots=tuple(sorted(ns)),
+        ns=stats.restart_means(ns),
+        gap_ns=stats.restart_means(gaps),
+        trials=sum(map(len, ns.values())),
+        excluded=tuple((one.trial, excluding(one.flags)) for one in trials if not one.usable),
+    )
