@@ -36,6 +36,7 @@ ANSIBLE_ENV = {
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
     "ANSIBLE_NOCOLOR": "true",
+    "LC_ALL": "C.UTF-8",  # Ansible refuses to run in another encoding
     "PATH": f"{BIN}:{os.environ['PATH']}",
 }
 
@@ -133,7 +134,6 @@ def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
         )
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
-    # ansible-runner writes its private directory beside nothing of ours, and it goes away with the events read.
     with tempfile.TemporaryDirectory(prefix="xdprepro-") as directory, _cancel_on_signal() as cancelled:
         done = ansible_runner.run(
             private_data_dir=directory,
