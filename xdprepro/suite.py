@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from xdprepro.errors import USAGE, XdpreproError
 
@@ -94,8 +95,7 @@ _LIMITS: Mapping[str, tuple[type, str, object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """One trial of a plan: restart `boot` (also its block), `trial` of `case_id`."""
 
     boot: int

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a suite comes to on given ports: capabilities, generators, CPUs, specs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdprepro.bench import find_missing, resolve_generator
+from xdprepro.errors import UNAVAILABLE, XdpreproError
+from xdprepro.lab import Host, Lab
+from xdprepro.suite import Case
+from xdprepro.trial import dut_spec, plan_cpus, tester_spec
+
+DROP = Case("xdp.drop.no-touch", generator="live-frames")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", generator="live-frames")
+LAB = Lab(
+    name="test",
+    kind="veth",
+    queues=2,
+    mtu=1500,
+    dut=Host("dut", "dut", "dut0", "02:00:00:00:00:01", netns="test-dut", address=None),
+    tester=Host("tester", "tester", "tester0", "02:00:00:00:00:02", netns="test-tester", address=None),
+    path=Path("inventory/test"),
+)
+
+
+def probe(ifname: str, **missing: str) -> dict[str, Any]:
+    """A port that can do everything but what is named, with the reason."""
+    names = ("xdp_native", "xdp_skb", "xsk_copy", "xsk_zero_copy", "live_frames", "af_packet")
+    can = {name: {"ok": False, "reason": missing[name]} if name in missing else {"ok": True} for name in names}
+    return {"ifname": ifname, "mtu": 1500, "can": can}
+
+
+def test_everything_there_means_nothing_missing() -> None:
+    assert find_missing(DROP, probe("dut0"), probe("tester0")) == ""
+    assert find_missing(XSK, probe("dut0"), probe("tester0")) == ""
+
+
+@pytest.mark.parametrize(
+    ("case", "dut", "tester", "wanted"),
+    [
+        (DROP, {"xdp_native": "Operation not supported"}, {}, "DUT dut0 has no xdp native: Operation not supported"),
+        (DROP, {}, {"live_frames": "Invalid argument"}, "tester tester0 has no live frames: Invalid argument"),
+        (DROP, {}, {"xdp_native": "too few queues"}, "tester tester0 has no xdp native: too few queues"),
+        (
+            XSK,
+            {"xsk_copy": "Address family not supported"},
+            {},
+            "DUT dut0 has no xsk copy: Address family not supported",
+        ),
+        (replace(XSK, bind_mode="zero-copy"), {"xsk_zero_copy": "bind"}, {}, "DUT dut0 has no xsk zero copy: bind"),
+        (replace(DROP, attach_mode="skb"), {"xdp_skb": "busy"}, {}, "DUT dut0 has no xdp skb: busy"),
+        (replace(DROP, generator="af-packet"), {}, {"af_packet": "EPERM"}, "tester tester0 has no af packet: EPERM"),
+    ],
+)
+def test_missing_capability_is_named_with_the_probes_reason(
+    case: Case, dut: dict[str, str], tester: dict[str, str], wanted: str
+) -> None:
+    assert find_missing(case, probe("dut0", **dut), probe("tester0", **tester)) == wanted
+
+
+def test_unneeded_capability_is_not_asked_for() -> None:
+    assert find_missing(DROP, probe("dut0", xsk_copy="x", xdp_skb="x"), probe("tester0", af_packet="x")) == ""
+
+
+def test_frame_longer_than_the_mtu_names_both() -> None:
+    long = replace(DROP, frame_len=1515)
+    assert find_missing(replace(long, frame_len=1514), probe("dut0"), probe("tester0")) == ""
+    assert find_missing(long, probe("dut0"), probe("tester0")) == "DUT dut0 has MTU 1500, frame_len 1515 needs 1501"
+
+
+@pytest.mark.parametrize(
+    ("attach_mode", "missing", "generator"),
+    [("native", {}, "live-frames"), ("native", {"live_frames": "old kernel"}, "af-packet"), ("skb", {}, "af-packet")],
+)
+def test_auto_generator_follows_kernel_and_mode(attach_mode: str, missing: dict[str, str], generator: str) -> None:
+    case = replace(DROP, generator="auto", attach_mode=attach_mode)
+    assert resolve_generator(case, probe("tester0", **missing)).generator == generator
+
+
+def test_generator_asked_for_is_kept() -> None:
+    case = replace(DROP, generator="live-frames")
+    assert resolve_generator(case, probe("tester0", live_frames="old kernel")) == case
+
+
+def test_cpus_are_apart_where_there_are_enough() -> None:
+    two = plan_cpus([0, 1], DROP)
+    assert (two.sampler, two.app, two.generators) == (0, 0, (1,))
+    four = plan_cpus([0, 1, 2, 3], replace(DROP, generators=2))
+    assert (four.sampler, four.app, four.generators) == (0, 1, (2, 3))
+
+
+def test_a_single_cpu_does_everything() -> None:
+    one = plan_cpus([0], DROP)
+    assert (one.sampler, one.app, one.generators) == (0, 0, (0,))
+
+
+def test_more_generators_than_cpus_is_an_error_with_both_numbers() -> None:
+    with pytest.raises(XdpreproError, match=r"generators = 3, this machine has 2 CPUs") as caught:
+        plan_cpus([0, 1], replace(DROP, generators=3))
+    assert caught.value.status == UNAVAILABLE
+
+
+def test_specs_say_what_the_case_says() -> None:
+    cpus = plan_cpus([0, 1], XSK)
+    spec = dut_spec(LAB, replace(XSK, ring_rx=512, wakeup="poll"), cpus, [0, 1])
+    assert spec["role"] == "sink"
+    assert spec["xsk"] == {
+        "bind_mode": "copy",
+        "queues": [0, 1],
+        "app_cpu": 0,
+        "wakeup": "poll",
+        "batch": 64,
+        "ring_rx": 512,
+        "ring_fill": 1024,
+        "frames": 1024,
+        "frame_size": 2048,
+    }
+    assert "xsk" not in dut_spec(LAB, DROP, cpus, [0, 1])
+    tester = tester_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)
+    assert tester["frame"] == {
+        "dst_mac": "02:00:00:00:00:01",
+        "src_mac": "02:00:00:00:00:02",
+        "frame_len": 128,
+        "flows": 7,
+    }
+    assert tester["cpus"] == [1]

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bad input and real faults by the command line: a clear error, its own exit status, nothing left behind."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, need
+
+from xdprepro.errors import BUSY, FAILED, INTERRUPTED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE
+
+pytestmark = pytest.mark.netns
+
+XDPREPRO = [sys.executable, "-m", "xdprepro"]
+ONE_CASE = """
+restarts = {restarts}
+trials = {trials}
+[[case]]
+case = "xdp.drop.no-touch"
+settle_s = 0.05
+measure_s = {measure_s}
+interval_s = 0.02
+"""
+
+
+@dataclass(frozen=True)
+class TestLab:
+    """A lab of this test process: its inventory, its archive, its namespaces."""
+
+    __test__ = False
+
+    path: Path
+    archive: Path
+
+    @property
+    def dut(self) -> str:
+        return f"xdprepro-{self.path.name}-dut"
+
+    @property
+    def tester(self) -> str:
+        return f"xdprepro-{self.path.name}-tester"
+
+    def suite(self, *, restarts: int = 1, trials: int = 1, measure_s: float = 0.1) -> Path:
+        path = self.path.parent / "one.toml"
+        path.write_text(ONE_CASE.format(restarts=restarts, trials=trials, measure_s=measure_s))
+        return path
+
+    def run_args(self, suite: Path | str, *more: str) -> list[str]:
+        return ["run", str(suite), "--lab", str(self.path), "--archive", str(self.archive), *more]
+
+
+def xdprepro(*args: str, timeout_s: float = 120, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*prefix, *XDPREPRO, *args], capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL
+    )
+
+
+def refused(done: "subprocess.CompletedProcess[str]", status: int, *words: str) -> None:
+    """The right status, one error that has all the words, and no traceback."""
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    text = " ".join(done.stderr.split())
+    for word in words:
+        assert word in text, done.stderr
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, root_user: None, agent: Path) -> Iterator[TestLab]:
+    folder = tmp_path_factory.mktemp("faults")
+    path = folder / f"f{os.getpid()}"
+    shutil.copytree(ROOT / "inventory/veth", path)
+    made = TestLab(path, folder / "archive")
+    up = xdprepro("up", str(path))
+    assert up.returncode == 0, up.stderr
+    yield made
+    down = xdprepro("down", str(path))
+    assert down.returncode == 0, down.stderr
+    assert not namespaces(made)
+
+
+def namespaces(lab: TestLab) -> list[str]:
+    return sorted(entry.name for entry in Path("/run/netns").glob(f"xdprepro-{lab.path.name}-*"))
+
+
+def attached_program(lab: TestLab) -> bool:
+    shown = subprocess.run(
+        ["ip", "-n", lab.dut, "-d", "link", "show", "dut0"], capture_output=True, text=True, check=True
+    )
+    return "prog/xdp" in shown.stdout
+
+
+def sealed(lab: TestLab) -> list[Path]:
+    return sorted(lab.archive.glob("*.h5"))
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[case]]\ncase = 'xdp.dorp.no-touch'", ("xdp.dorp.no-touch", "did you mean xdp.drop.no-touch?")),
+        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_lenn = 60", ("frame_lenn", "did you mean frame_len?")),
+        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 59", ("frame_len = 59", "60 to 9014")),
+        ("[[case]]\ncase = 'xdp.drop.no-touch'\nattach_mode = 'generic'", ("'generic'", "native, skb")),
+        ("[[case]\ncase = 1", ("not valid TOML", "line 1")),
+        ("title = 'none'", ("no [[case]]",)),
+    ],
+)
+def test_bad_suite_is_a_usage_error(lab: TestLab, tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    suite = tmp_path / "bad.toml"
+    suite.write_text(text)
+    refused(xdprepro(*lab.run_args(suite)), USAGE, "suite bad", *words)
+
+
+def test_unknown_suite_lists_those_there_are(lab: TestLab) -> None:
+    refused(xdprepro(*lab.run_args("smock")), USAGE, "suite smock", "smoke")
+
+
+def test_unknown_lab_lists_those_there_are() -> None:
+    refused(xdprepro("run", "smoke", "--lab", "vet"), USAGE, "vet", "veth")
+
+
+def test_pattern_without_a_case_lists_the_cases(lab: TestLab) -> None:
+    refused(
+        xdprepro(*lab.run_args("smoke", "--case", "xdp.nothing")), USAGE, "xdp.nothing", "xsk.rxdrop.native.copy.60B"
+    )
+
+
+def test_unknown_option_is_a_usage_error() -> None:
+    assert xdprepro("run", "smoke", "--lap", "veth").returncode == USAGE
+
+
+def test_unknown_run_is_a_usage_error(tmp_path: Path) -> None:
+    refused(xdprepro("archive", "show", "0000aaaa", "--archive", str(tmp_path)), USAGE, "0000aaaa")
+
+
+# The lab and the machine
+
+
+def test_lab_that_is_down_says_how_to_get_it_up(tmp_path: Path, root_user: None, agent: Path) -> None:
+    path = tmp_path / f"d{os.getpid()}"
+    shutil.copytree(ROOT / "inventory/veth", path)
+    done = xdprepro("run", "smoke", "--lab", str(path), "--archive", str(tmp_path / "a"))
+    refused(done, FAILED, path.name, "xdprepro up")
+
+
+def test_without_root_the_privilege_is_named(lab: TestLab) -> None:
+    need(shutil.which("setpriv") is not None, "no setpriv: install util-linux")
+    # Another user, who may still read this checkout and its interpreter wherever they are.
+    caps = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+    prefix = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *caps, "env", "HOME=/tmp")
+    done = xdprepro(*lab.run_args(lab.suite()), prefix=prefix)
+    refused(done, PRIVILEGE, "root")
+
+
+def test_capability_the_port_lacks_is_named_and_nothing_is_sealed(lab: TestLab, tmp_path: Path) -> None:
+    suite = tmp_path / "zc.toml"
+    suite.write_text("[[case]]\ncase = 'xsk.rxdrop'\nbind_mode = 'zero-copy'\n")
+    before = sealed(lab)
+    refused(xdprepro(*lab.run_args(suite)), UNAVAILABLE, "zero copy", "not supported")
+    assert sealed(lab) == before
+
+
+def test_missing_capability_of_one_case_skips_that_case(lab: TestLab, tmp_path: Path) -> None:
+    suite = tmp_path / "two.toml"
+    suite.write_text(
+        lab.suite().read_text() + "[[case]]\ncase = 'xsk.rxdrop'\nbind_mode = 'zero-copy'\nmeasure_s = 0.1\n"
+        "interval_s = 0.02\n"
+    )
+    done = xdprepro(*lab.run_args(suite, "--json"))
+    assert done.returncode == 0, done.stderr
+    assert "skipped xsk.rxdrop.native.zero-copy.60B" in done.stderr
+    shown = xdprepro("archive", "show", json.loads(done.stdout)[0]["path"], "--json")
+    assert "not supported" in json.dumps(json.loads(shown.stdout))
+
+
+def test_frame_longer_than_the_mtu_is_named(lab: TestLab, tmp_path: Path) -> None:
+    suite = tmp_path / "long.toml"
+    suite.write_text("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 3000\n")
+    refused(xdprepro(*lab.run_args(suite)), UNAVAILABLE, "MTU 1500", "frame_len 3000")
+
+
+def test_second_copy_is_told_who_has_the_lab(lab: TestLab) -> None:
+    first = subprocess.Popen(
+        [*XDPREPRO, *lab.run_args(lab.suite(measure_s=5))], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        wait_for(lambda: attached_program(lab))
+        refused(xdprepro(*lab.run_args(lab.suite())), BUSY, lab.path.name, str(first.pid))
+        refused(xdprepro("down", str(lab.path)), BUSY, lab.path.name, str(first.pid))
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+    assert first.returncode == INTERRUPTED
+
+
+def test_foreign_program_on_the_port_is_named(lab: TestLab) -> None:
+    sink = subprocess.Popen(
+        ["ip", "netns", "exec", lab.dut, str(ROOT / "native/build/xdprepro-agent"), "trial"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert sink.stdin is not None
+    assert sink.stdout is not None
+    spec = {
+        "role": "sink",
+        "case": "xdp.drop.no-touch",
+        "ifname": "dut0",
+        "attach_mode": "native",
+        "settle_s": 0,
+        "measure_s": 1,
+        "interval_s": 0.1,
+        "sampler_cpu": 0,
+    }
+    sink.stdin.write(json.dumps(spec).encode() + b"\n")
+    sink.stdin.flush()
+    try:
+        assert any(b'"ready"' in line for line in iter(sink.stdout.readline, b""))
+        refused(xdprepro(*lab.run_args(lab.suite())), FAILED, "dut0", "XDP program", "attached")
+    finally:
+        sink.stdin.close()
+        sink.wait(10)
+        sink.stdout.close()
+
+
+# The archive
+
+
+def test_archive_that_cannot_be_made_is_named(lab: TestLab, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = xdprepro("run", str(lab.suite()), "--lab", str(lab.path), "--archive", str(tmp_path / "file/below"))
+    refused(done, STORAGE, "file/below")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, root_user: None) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_is_named_and_what_was_journalled_can_be_recovered(lab: TestLab, small_disk: Path) -> None:
+    suite = lab.suite(trials=200)
+    done = xdprepro("run", str(suite), "--lab", str(lab.path), "--archive", str(small_disk))
+    refused(done, STORAGE, str(small_disk), "No space left")
+    assert not attached_program(lab)
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    recovered = xdprepro("archive", "recover", "--archive", str(small_disk))
+    assert recovered.returncode == 0, recovered.stderr
+    shown = xdprepro("archive", "show", "latest", "--archive", str(small_disk), "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["run"]["status"] == "partial"
+
+
+def test_read_only_archive_is_named(lab: TestLab, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    done = xdprepro("run", str(lab.suite()), "--lab", str(lab.path), "--archive", str(small_disk))
+    refused(done, STORAGE, str(small_disk), "Read-only")
+
+
+# Ended from outside
+
+
+def wait_for(condition: object, timeout_s: float = 30) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline_s, "not within the time"
+        time.sleep(0.01)
+
+
+def children(pid: int) -> list[int]:
+    """All descendants of a process."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(entry.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def agents_of(pid: int) -> list[int]:
+    found = []
+    for child in children(pid):
+        try:
+            name = Path(f"/proc/{child}/comm").read_text().strip()
+        except OSError:
+            continue
+        if name.startswith("xdprepro-agent"):
+            found.append(child)
+    return found
+
+
+def test_killed_agent_fails_its_trial_only(lab: TestLab) -> None:
+    running = subprocess.Popen(
+        [*XDPREPRO, *lab.run_args(lab.suite(trials=3, measure_s=1.0), "--json")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: len(agents_of(running.pid)) == 2)
+    os.kill(agents_of(running.pid)[0], signal.SIGKILL)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == FAILED, err
+    outcome = json.loads(out)[0]
+    assert (outcome["ok"], outcome["failed"], outcome["status"]) == (2, 1, "complete")
+    assert "killed" in err.lower()
+    assert not attached_program(lab)
+
+
+def test_interrupt_seals_what_is_complete_as_partial(lab: TestLab) -> None:
+    running = subprocess.Popen(
+        [*XDPREPRO, *lab.run_args(lab.suite(trials=50, measure_s=0.3), "--json")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: len(agents_of(running.pid)) == 2)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == INTERRUPTED, err
+    outcome = json.loads(out)[0]
+    assert outcome["status"] == "partial"
+    assert outcome["ok"] == 1
+    assert not attached_program(lab)
+    verified = xdprepro("archive", "verify", outcome["path"])
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.mark.timeout(900)
+def test_kill_at_random_moments_never_hurts_a_sealed_run_or_blocks_the_next(lab: TestLab) -> None:
+    rng = random.Random(int(os.environ.get("XDPREPRO_TEST_SEED", "1")))
+    archive = lab.archive.parent / "killed"
+    suite = lab.suite(restarts=1, trials=2, measure_s=0.1)
+    args = ["run", str(suite), "--lab", str(lab.path), "--archive", str(archive)]
+    for round_number in range(30):
+        running = subprocess.Popen([*XDPREPRO, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0.5, 7.0))
+        victims = [running.pid, *agents_of(running.pid)]
+        os.kill(victims[rng.randrange(len(victims))], signal.SIGKILL)
+        if running.poll() is None and victims[0] != running.pid:
+            running.wait(60)
+        orphans = children(running.pid)
+        os.kill(running.pid, signal.SIGKILL) if running.poll() is None else None
+        running.wait(60)
+        wait_for(lambda gone=orphans: not any(alive(pid) for pid in gone))
+        for path in archive.glob("*.h5"):
+            verified = xdprepro("archive", "verify", str(path))
+            assert verified.returncode == 0, f"round {round_number}: {verified.stdout}{verified.stderr}"
+    again = xdprepro(*args)
+    assert again.returncode == 0, again.stderr
+    assert not attached_program(lab)
+    recovered = xdprepro("archive", "recover", "--archive", str(archive))
+    assert recovered.returncode == 0, recovered.stderr
+    assert not list((archive / "journal").glob("*.journal"))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return re.search(r"^State:\s+[ZX]", Path(f"/proc/{pid}/status").read_text(), re.M) is None
+    except OSError:
+        return False

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line: parse, call, print, exit status. Results go to stdout, everything else to stderr."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import xdprepro
+from xdprepro.cli import archive, compare, labs, run, suites
+from xdprepro.errors import INTERRUPTED, XdpreproError
+
+app = typer.Typer(
+    name="xdprepro",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Did XDP or AF_XDP get slower, and by how much? Provision a lab, run a suite, keep the raw counters, compare.",
+    epilog="Exit status: 0 fine, 1 the work failed, 2 bad input, 3 and 4 from compare --gate (regressed; undecided or "
+    "incomparable), 69 this machine cannot do it, 74 the archive cannot be written or is damaged, 75 the lab is in "
+    "use, 77 a privilege is missing, 130 interrupted.",
+)
+app.command("up")(labs.up)
+app.command("down")(labs.down)
+app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.add_typer(suites.app, name="suite")
+app.add_typer(archive.app, name="archive")
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print(f"xdprepro {xdprepro.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of xdprepro itself."""
+
+
+def main() -> None:
+    """Run the command line; what a user can fix becomes `error:` and `hint:` lines and an exit status."""
+    try:
+        app()
+    except XdpreproError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        sys.exit(error.status)
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output (head, less) went away, which is its right; do not let the interpreter complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

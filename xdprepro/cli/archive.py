@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""xdprepro archive ls, show, verify, recover."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from xdprepro import archive, bench, report
+from xdprepro.cli.output import Json, note, print_json, print_table, print_tables
+from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
+from xdprepro.errors import STORAGE, USAGE, XdpreproError
+from xdprepro.table import as_json as table_json
+from xdprepro.view import RunView, TrialView, view_run
+
+app = typer.Typer(no_args_is_help=True, help="Sealed runs: list, show, verify; recover what a crash left.")
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunNames = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
+TrialsOf = typer.Option(
+    "--case", metavar="CASE_ID", help="Show every trial of this case instead, and where its packets went."
+)
+
+
+@app.command("ls")
+def list_runs(directory: ArchiveDir = None, as_json: Json = False) -> None:
+    """List the sealed runs, oldest first."""
+    runs = archive.list_runs(archive_folder(directory))
+    if as_json:
+        print_json([{**asdict(run), "path": str(run.path)} for run in runs])
+        return
+    rows = [
+        [
+            run.run_id,
+            datetime.fromtimestamp(run.created_utc_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            run.status,
+            run.suite,
+            f"{run.lab} ({run.lab_kind})",
+            run.kernel_release,
+            str(run.trials),
+            str(run.failed),
+            str(run.flagged),
+            run.problem,
+        ]
+        for run in runs
+    ]
+    columns = ["run", "created, UTC", "status", "suite", "lab", "kernel", "trials", "failed", "flagged", "problem"]
+    print_table("Runs", columns, rows, left=(0, 1, 2, 3, 4, 5, 9))
+
+
+@app.command("show")
+def show(
+    name: RunName = "latest",
+    case_id: Annotated[str, TrialsOf] = "",
+    directory: ArchiveDir = None,
+    as_json: Json = False,
+) -> None:
+    """Show the rates of a run, and what each step costs in ns per packet."""
+    view = view_run(archive.load_run(archive.find_run(archive_folder(directory), name)))
+    if case_id:
+        tables = [report.trial_table(view, case_id), *map(report.closure_table, _trials_of(view, case_id))]
+    else:
+        tables = [report.run_summary(view), report.case_table(view), report.cost_table(view)]
+    if as_json:
+        print_json([table_json(table) for table in tables] if case_id else {t.name: table_json(t) for t in tables})
+        return
+    print_tables(tables)
+
+
+def _trials_of(view: RunView, case_id: str) -> tuple[TrialView, ...]:
+    if case_id not in view.run.cases:
+        known = ", ".join(view.run.cases)
+        raise XdpreproError(f"run {view.run.run_id}: no case {case_id!r}", hint=f"it has {known}", status=USAGE)
+    return view.of_case(case_id)
+
+
+@app.command("verify")
+def verify(names: RunNames, directory: ArchiveDir = None, as_json: Json = False) -> None:
+    """Check that sealed runs are whole: checksum, every dataset, schema, references, monotonic counters."""
+    folder = archive_folder(directory)
+    findings = {path: archive.verify_run(path) for path in [archive.find_run(folder, name) for name in names]}
+    if as_json:
+        print_json(
+            [{"path": str(path), "findings": [asdict(one) for one in found]} for path, found in findings.items()]
+        )
+    else:
+        for path, found in findings.items():
+            print(f"{path}: {'damaged' if found else 'whole'}")
+            for one in found:
+                print(f"  {one.where}: {one.what}")
+    if any(findings.values()):
+        raise typer.Exit(STORAGE)
+
+
+@app.command("recover")
+def recover(directory: ArchiveDir = None) -> None:
+    """Seal what interrupted runs left in their journals, as partial; their finished trials are as good as any."""
+    left = archive.unsealed(archive_folder(directory))
+    for journal in left:
+        path = archive.recover(journal, bench.find_flags)
+        print(f"{journal.stem}: {f'sealed as {path}' if path else 'no trial had begun, removed'}")
+    if not left:
+        note("nothing to recover: every journal belongs to a run that goes on, or is sealed")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""xdprepro up, xdprepro down."""
+
+from typing import Annotated
+
+import typer
+
+from xdprepro import provision
+from xdprepro.cli.output import note
+
+LabName = Annotated[str, typer.Argument(metavar="LAB", help="A folder of inventory/, or the path of an inventory.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
+
+
+def up(name: LabName, dry_run: DryRun = False) -> None:
+    """Provision a lab: bring it into the state that its inventory describes, read it back, check it."""
+    lab = provision.load_lab(name)
+    with provision.start_lock(lab):
+        result = provision.up(lab, check=dry_run)
+    what = "would change" if dry_run else "changed"
+    note(f"lab {lab.name} is up: {result.changed} {what}, {result.ok} as wanted, {result.duration_s:.1f} s")
+
+
+def down(name: LabName, dry_run: DryRun = False) -> None:
+    """Put everything back: remove exactly what `up` made."""
+    lab = provision.load_lab(name)
+    with provision.start_lock(lab):
+        result = provision.down(lab, check=dry_run)
+    what = "would change" if dry_run else "changed"
+    note(f"lab {lab.name} is down: {result.changed} {what}, {result.ok} as wanted, {result.duration_s:.1f} s")
