@@ -4,10 +4,10 @@
     .venv/bin/xdprepro up veth
     .venv/bin/python benchmarks/peers.py --lab veth --xdp-bench /usr/sbin/xdp-bench
 
-A bare program does what the case must do and returns its action, but counts nothing: it is the limit. Every contestant's rate
-is taken at the generator, from the frames it handed to the kernel in the measured window, so that none is measured by its own
-counters; the kernel's transmit errors are shown beside. --xdp-bench may be a command with arguments, such as
-`chroot DIR xdp-bench`.
+A bare program does what the case must do and returns its action, but counts nothing: it is the limit. The rate of each
+contestant is taken at the generator, from the frames it handed to the kernel in the measured window, so that none is
+measured by its own counters; the kernel's transmit errors are shown beside. --xdp-bench may be a command with arguments,
+such as `chroot DIR xdp-bench`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from xdprepro.errors import XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.sample import Sample, format_agent_error, parse_stream
 from xdprepro.suite import Case
-from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, plan_cpus, read_probe, tester_spec
+from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, generator_spec, plan_cpus, read_probe
 
 OURS = {"drop": "xdp.drop.no-touch", "tx": "xdp.tx.swap-macs", "redirect-map": "xdp.redirect-map.swap-macs"}
 BARE = {"drop": "bare.drop", "tx": "bare.tx.swap-macs", "redirect-map": "bare.redirect-map.swap-macs"}
@@ -145,7 +145,7 @@ def generate(bench: Bench) -> Result:
     case = Case(OURS["drop"], frame_len=bench.frame_len, generator=bench.generator, interval_s=0.02)
     messages: list[Mapping[str, Any]] = []
     with cmd.start_process([str(AGENT), "trial"], netns=bench.lab.tester.netns) as agent:
-        agent.send(tester_spec(bench.lab, case, bench.cpus))
+        agent.send(generator_spec(bench.lab, case, bench.cpus))
         messages += listen(agent, "ready")
         agent.send({"cmd": "go"})
         end_s = time.monotonic() + SETTLE_S + bench.measure_s
@@ -197,7 +197,7 @@ def print_results(bench: Bench, results: Mapping[str, Mapping[str, list[Result]]
 
 
 def ratio_row(op: str, name: str, trials: list[Result], by_name: Mapping[str, list[Result]]) -> dict[str, Any]:
-    """One contestant; the ratio is of geometric means over rounds, paired, since a round is a moment of this machine."""
+    """One contestant; the ratio is of geometric means over rounds, paired, as a round is a moment of this machine."""
     pps = np.array([trial.pps for trial in trials])
     row: dict[str, Any] = {
         "operation": op,

@@ -11,7 +11,7 @@ from xdprepro.bench import find_missing, resolve_generator
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 from xdprepro.suite import Case
-from xdprepro.trial import dut_spec, plan_cpus, tester_spec
+from xdprepro.trial import dut_spec, generator_spec, plan_cpus
 
 DROP = Case("xdp.drop.no-touch", generator="live-frames")
 XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", generator="live-frames")
@@ -119,7 +119,7 @@ def test_specs_say_what_the_case_says() -> None:
         "frame_size": 2048,
     }
     assert "xsk" not in dut_spec(LAB, DROP, cpus, [0, 1])
-    tester = tester_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)
+    tester = generator_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)
     assert tester["frame"] == {
         "dst_mac": "02:00:00:00:00:01",
         "src_mac": "02:00:00:00:00:02",

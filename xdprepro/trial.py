@@ -84,7 +84,7 @@ def dut_spec(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int]) -> dict[st
     return spec
 
 
-def tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
+def generator_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
     """The spec of the generator; it also counts what comes back."""
     return {
         "role": "generate",
@@ -109,7 +109,7 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
     """Measure once; TrialError says which end failed at what. `keep` gets every message, with the side that said it."""
     with ExitStack() as stack:
         agents: dict[str, cmd.Process] = {}
-        specs = {"dut": dut_spec(lab, case, cpus, queues), "tester": tester_spec(lab, case, cpus)}
+        specs = {"dut": dut_spec(lab, case, cpus, queues), "tester": generator_spec(lab, case, cpus)}
         for side, host in (("dut", lab.dut), ("tester", lab.tester)):
             agents[side] = stack.enter_context(cmd.start_process([str(AGENT), "trial"], netns=host.netns))
             agents[side].send(specs[side])
