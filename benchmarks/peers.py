@@ -6,7 +6,7 @@
 
 A bare program does what the case must do and returns its action, but counts nothing: it is the limit. The rate of each
 contestant is taken at the generator, from the frames it handed to the kernel in the measured window, so that none is
-measured by its own counters; the kernel's transmit errors are shown beside. --xdp-bench may be a command with arguments,
+measured by its own counters; the transmit errors are shown beside. --xdp-bench may be a command with arguments,
 such as `chroot DIR xdp-bench`.
 """
 
