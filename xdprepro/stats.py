@@ -48,13 +48,12 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over restarts; one restart has no spread, hence neither `sd` nor an interval."""
+    """A mean over restarts; one restart has no spread, hence neither `sd` nor `interval`."""
 
     n: int
     mean: float
-    sd: float | None
-    low: float | None
-    high: float | None
+    sd: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +147,10 @@ def estimate(values: ArrayLike, level: float = 0.99) -> Estimate:
     x = np.asarray(values, dtype=np.float64)
     mean = float(x.mean())
     if x.size < 2:
-        return Estimate(int(x.size), mean, None, None, None)
+        return Estimate(int(x.size), mean)
     sd = float(x.std(ddof=1))
     half = _t_quantile(x.size - 1, level) * sd / math.sqrt(x.size)
-    return Estimate(int(x.size), mean, sd, mean - half, mean + half)
+    return Estimate(int(x.size), mean, sd, (mean - half, mean + half))
 
 
 def welch_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Difference:

@@ -62,12 +62,16 @@ def _plain(value: Any) -> Any:
 
 
 def digits_cell(places: int, *, scale: float = 1.0, sign: bool = False) -> Callable[[float], str]:
+    """Cells of numbers with so many digits, shown in units of 1/scale."""
     return lambda value: f"{value * scale:{'+' if sign else ''}.{places}f}"
 
 
-def interval_cell(places: int) -> Callable[[Any], str]:
-    return lambda ends: "-" if None in ends else f"{ends[0]:+.{places}f} .. {ends[1]:+.{places}f}"
+def interval_cell(places: int, *, sign: bool = True) -> Callable[[Any], str]:
+    """Cells of pairs."""
+    digits = digits_cell(places, sign=sign)
+    return lambda ends: f"{digits(ends[0])} .. {digits(ends[1])}"
 
 
 def list_cell(values: Any) -> str:
-    return ", ".join(values) if values else ""
+    """A cell of words."""
+    return ", ".join(values)

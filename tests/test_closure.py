@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where packets went, to the packet, and what keeps a trial out of verdicts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from made_trials import OUTSIDE, make_fingerprint, make_run, make_trial
+
+from xdprepro import closure
+from xdprepro.closure import Closure, close_losses, close_trial
+from xdprepro.sample import Sample, Stream, Trial
+from xdprepro.suite import CASE_KINDS, Case
+
+DROP = Case("xdp.drop.no-touch")
+PASS = Case("xdp.pass.no-touch")
+TX = Case("xdp.tx.swap-macs")
+REDIRECT = Case("xdp.redirect.swap-macs")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy")
+TOTAL = 10_000_000 + OUTSIDE
+DROPPED = "xdp_prog.cpu0.rxq0.XDP_DROP.packets"
+
+
+def close(trial: Trial, case: Case, *, dut: str = "veth", tester: str = "veth") -> Closure:
+    return close_losses(trial, asdict(case), dut_driver=dut, tester_driver=tester)
+
+
+def flags_of(trial: Trial, case: Case, **changes: Any) -> tuple[str, ...]:
+    run = make_run([trial], [case], fingerprint=make_fingerprint(**changes))
+    return closure.flag_names(closure.trial_flags(trial, run))
+
+
+def without_source(stream: Stream, source: str) -> Stream:
+    edges = {name: tuple(r for r in readings if r.source != source) for name, readings in stream.edges.items()}
+    return replace(stream, edges=edges, absent={source: "no such file"})
+
+
+# The balance
+
+
+@pytest.mark.parametrize("name", CASE_KINDS)
+def test_every_case_closes_when_no_packet_is_lost(name: str) -> None:
+    case = XSK if CASE_KINDS[name].uses_xsk else Case(name)
+    found = close(make_trial(case), case)
+    assert (found.accepted, found.accounted, found.open) == (TOTAL, TOTAL, False)
+
+
+@pytest.mark.parametrize("case", [DROP, TX, REDIRECT, XSK], ids=lambda case: case.case)
+@pytest.mark.parametrize("count", [-1, 1])
+def test_a_single_packet_opens_it(case: Case, count: int) -> None:
+    found = close(make_trial(case, tester_end={"generator.cpu1.packets": count}), case)
+    assert found.open
+    word = "missing" if count > 0 else "too many"
+    assert found.reasons == (f"receive: {TOTAL + count} in, {TOTAL} counted, 1 {word}",)
+
+
+def test_generators_of_all_cpus_are_summed() -> None:
+    trial = make_trial(DROP, dut_end={DROPPED: 5}, tester_end={"generator.cpu12.packets": 5})
+    assert close(trial, DROP).accepted == TOTAL + 5
+    assert not close(trial, DROP).open
+
+
+def test_what_the_tester_refused_was_never_accepted() -> None:
+    trial = make_trial(DROP, tester_end={"generator.cpu1.packets": 40, "netdev.tx_dropped": 40})
+    found = close(trial, DROP)
+    assert (found.generated, found.refused, found.accepted, found.open) == (TOTAL + 40, 40, TOTAL, False)
+
+
+def test_drops_before_the_program_are_found() -> None:
+    trial = make_trial(DROP, tester_end={"generator.cpu1.packets": 9}, dut_end={"ethtool.rx_queue_1_drops": 9})
+    found = close(trial, DROP)
+    assert found.terms == (("dropped before the program", 9), ("XDP_DROP", TOTAL))
+    assert not found.open
+
+
+def test_drops_of_the_program_are_not_counted_twice() -> None:
+    assert not close(make_trial(DROP, dut_end={"ethtool.rx_queue_0_xdp_drops": TOTAL}), DROP).open
+
+
+def test_unexplained_drops_of_the_driver_open_a_forward_case() -> None:
+    found = close(make_trial(TX, dut_end={"ethtool.rx_queue_0_drops": 3}), TX)
+    assert found.reasons == (f"XDP_TX: {TOTAL} in, {TOTAL + 3} counted, 3 too many",)
+
+
+def test_other_actions_are_places_too() -> None:
+    trial = make_trial(
+        DROP, tester_end={"generator.cpu1.packets": 6}, dut_end={"xdp_prog.cpu0.rxq0.XDP_ABORTED.packets": 6}
+    )
+    assert close(trial, DROP).terms == (("XDP_ABORTED", 6), ("XDP_DROP", TOTAL))
+
+
+def test_forwarded_packets_that_did_not_leave_are_found() -> None:
+    found = close(make_trial(TX, returned_share=0.5), TX)
+    assert found.terms == (("returned", TOTAL // 2), ("not sent", TOTAL - TOTAL // 2))
+    assert not found.open
+
+
+@pytest.mark.parametrize("case", [TX, REDIRECT], ids=lambda case: case.case)
+def test_a_packet_lost_on_the_way_back_opens_a_forward_case(case: Case) -> None:
+    found = close(make_trial(case, tester_end={"xdp_prog.cpu0.rxq0.XDP_DROP.packets": -1}), case)
+    assert found.reasons == (f"{case.kind.action}: {TOTAL} in, {TOTAL - 1} counted, 1 missing",)
+
+
+def test_two_errors_that_cancel_out_still_open_it() -> None:
+    trial = make_trial(TX, tester_end={"generator.cpu1.packets": 1, "xdp_prog.cpu0.rxq0.XDP_DROP.packets": 1})
+    found = close(trial, TX)
+    assert found.accepted == found.accounted
+    assert len(found.reasons) == 2
+
+
+def test_redirects_that_failed_are_found() -> None:
+    trial = make_trial(
+        REDIRECT, dut_end={"ethtool.rx_queue_0_drops": 7}, tester_end={"xdp_prog.cpu0.rxq0.XDP_DROP.packets": -7}
+    )
+    found = close(trial, REDIRECT)
+    assert found.terms == (("returned", TOTAL - 7), ("redirect failed", 7))
+    assert not found.open
+
+
+def test_one_drop_counter_serves_both_sides_of_the_program() -> None:
+    trial = make_trial(
+        REDIRECT,
+        dut_end={"ethtool.rx_queue_0_drops": 10},
+        tester_end={"generator.cpu1.packets": 4, "xdp_prog.cpu0.rxq0.XDP_DROP.packets": -6},
+    )
+    found = close(trial, REDIRECT)
+    assert found.terms == (("dropped before the program", 4), ("returned", TOTAL - 6), ("redirect failed", 6))
+    assert not found.open
+
+
+def test_what_the_socket_refused_is_found_once() -> None:
+    refused = {"xsk.q0.rx_dropped": 5, "xsk.q1.rx_ring_full": 8}
+    trial = make_trial(XSK, dut_end={**refused, "ethtool.rx_queue_0_drops": 13, "xsk_app.q0.rx_packets": -13})
+    found = close(trial, XSK)
+    assert found.terms == (("xsk_app.rx_packets", TOTAL - 13), ("xsk.rx_dropped", 5), ("xsk.rx_ring_full", 8))
+    assert not found.open
+
+
+def test_a_failed_redirect_that_no_socket_counted_is_found() -> None:
+    trial = make_trial(
+        XSK, dut_end={"xsk.q0.rx_dropped": 5, "ethtool.rx_queue_0_drops": 7, "xsk_app.q0.rx_packets": -7}
+    )
+    found = close(trial, XSK)
+    assert found.terms[-1] == ("redirect failed", 2)
+    assert not found.open
+
+
+def test_frames_left_in_the_socket_open_it() -> None:
+    found = close(make_trial(XSK, dut_end={"xsk_app.q0.rx_packets": -64}), XSK)
+    assert found.reasons == (f"XDP_REDIRECT: {TOTAL} in, {TOTAL - 64} counted, 64 missing",)
+
+
+@pytest.mark.parametrize(("side", "source"), [("dut", "ethtool"), ("dut", "xdp_prog"), ("tester", "netdev")])
+def test_a_source_that_is_absent_is_no_zero(side: str, source: str) -> None:
+    trial = make_trial(DROP)
+    if side == "dut":
+        trial = replace(trial, dut=without_source(trial.dut, source))
+    else:
+        trial = replace(trial, tester=without_source(trial.tester, source))
+    found = close(trial, DROP)
+    assert f"{side}: {source} absent: no such file" in found.reasons
+
+
+def test_without_an_end_edge_it_is_open() -> None:
+    trial = make_trial(DROP)
+    dut = replace(trial.dut, edges={"start": trial.dut.edges["start"]})
+    assert "dut: no end edge" in close(replace(trial, dut=dut), DROP).reasons
+
+
+def test_an_unknown_driver_falls_back_to_link_statistics_and_says_so() -> None:
+    trial = make_trial(
+        DROP,
+        tester_end={"generator.cpu1.packets": 12, "netdev.tx_errors": 2},
+        dut_end={"netdev.rx_missed_errors": 7, "netdev.rx_errors": 3},
+    )
+    found = close(trial, DROP, dut="e1000e", tester="e1000e")
+    assert found.generic
+    assert found.terms == (("dropped before the program", 10), ("XDP_DROP", TOTAL))
+    assert not found.open
+
+
+def test_one_unknown_driver_is_enough_to_say_so() -> None:
+    assert close(make_trial(DROP), DROP, tester="e1000e").generic
+    assert not close(make_trial(DROP), DROP).generic
+
+
+def test_drivers_come_from_the_fingerprint() -> None:
+    trial = make_trial(DROP)
+    run = make_run([trial], [DROP], fingerprint=make_fingerprint(dut__port__driver="e1000e"))
+    assert close_trial(trial, run).generic
+
+
+# Flags
+
+
+def test_a_good_trial_has_no_flags() -> None:
+    for case in (DROP, PASS, TX, REDIRECT, XSK):
+        assert flags_of(make_trial(case), case) == ()
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_a_trial_that_did_not_end_well_is_flagged(status: str) -> None:
+    assert flags_of(make_trial(DROP, status=status), DROP) == ("failed",)
+
+
+def test_an_open_balance_is_flagged() -> None:
+    assert flags_of(make_trial(DROP, tester_end={"generator.cpu1.packets": 1}), DROP) == ("loss_open",)
+
+
+def test_an_unknown_driver_is_flagged_but_not_excluded() -> None:
+    trial = make_trial(DROP)
+    run = make_run([trial], [DROP], fingerprint=make_fingerprint(dut__port__driver="e1000e"))
+    mask = closure.trial_flags(trial, run)
+    assert closure.flag_names(mask) == ("closure_generic",)
+    assert closure.excluding(mask) == ()
+
+
+def replace_sample(trial: Trial, index: int, counters: Mapping[str, int]) -> Trial:
+    samples = list(trial.dut.samples)
+    samples[index] = replace(samples[index], counters=counters)
+    return replace(trial, dut=replace(trial.dut, samples=tuple(samples)))
+
+
+def test_a_counter_that_went_back_is_flagged() -> None:
+    trial = make_trial(DROP)
+    assert flags_of(replace_sample(trial, 5, {DROPPED: 1}), DROP) == ("counter_decreased",)
+
+
+def test_a_counter_that_vanished_is_flagged() -> None:
+    assert flags_of(replace_sample(make_trial(DROP), 5, {}), DROP) == ("counter_decreased",)
+
+
+def test_a_gauge_may_go_down() -> None:
+    trial = make_trial(DROP, dut_end={"softnet.cpu0.input_qlen": -5, "ethtool.some_level": -1})
+    assert flags_of(trial, DROP) == ()
+
+
+def test_an_edge_counter_that_went_back_is_flagged() -> None:
+    assert "counter_decreased" in flags_of(make_trial(DROP, dut_end={"netdev.rx_packets": -1}), DROP)
+
+
+def with_ready(trial: Trial, **ready: Any) -> Trial:
+    return replace(trial, dut=replace(trial.dut, ready={**trial.dut.ready, **ready}))
+
+
+def test_another_attach_mode_is_flagged() -> None:
+    trial = with_ready(make_trial(DROP), attach={"attach_mode": "skb", "prog_id": 7})
+    assert flags_of(trial, DROP) == ("mode_mismatch",)
+    assert closure.mode_mismatches(trial, asdict(DROP)) == ("attach_mode: asked native, got skb",)
+
+
+def test_another_bind_mode_of_one_socket_is_flagged() -> None:
+    case = replace(XSK, bind_mode="zero-copy")
+    sockets = [{"queue_id": 0, "bind_mode": "zero-copy"}, {"queue_id": 1, "bind_mode": "copy"}]
+    trial = with_ready(make_trial(case), xsk=sockets)
+    assert flags_of(trial, case) == ("mode_mismatch",)
+    assert closure.mode_mismatches(trial, asdict(case)) == ("queue 1 bind_mode: asked zero-copy, got copy",)
+
+
+def test_another_program_at_the_end_is_flagged() -> None:
+    trial = make_trial(DROP)
+    done = {"done": True, "attach": {"attach_mode": "native", "prog_id": 8}}
+    assert flags_of(replace(trial, dut=replace(trial.dut, done=done)), DROP) == ("mode_mismatch",)
+
+
+def test_another_generator_is_flagged() -> None:
+    case = replace(DROP, generator="af-packet")
+    trial = make_trial(case)
+    tester = replace(trial.tester, ready={"generator": {"generator": "live-frames"}})
+    assert flags_of(replace(trial, tester=tester), case) == ("mode_mismatch",)
+
+
+def test_any_generator_will_do_when_none_is_asked_for() -> None:
+    trial = make_trial(DROP)
+    for generator in ("live-frames", "af-packet"):
+        tester = replace(trial.tester, ready={"generator": {"generator": generator}})
+        assert flags_of(replace(trial, tester=tester), DROP) == ()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_samples_are_flagged(count: int) -> None:
+    trial = make_trial(DROP)
+    short = replace(trial, dut=replace(trial.dut, samples=trial.dut.samples[:count]))
+    assert flags_of(short, DROP) == ("no_samples",)
+
+
+def test_a_measure_phase_without_packets_is_flagged() -> None:
+    trial = make_trial(DROP)
+    still = tuple(replace(sample, counters={DROPPED: 5}) for sample in trial.dut.samples)
+    assert flags_of(replace(trial, dut=replace(trial.dut, samples=still)), DROP) == ("no_packets", "stalled")
+
+
+def test_an_interval_without_packets_is_shown_and_not_excluded() -> None:
+    trial = make_trial(DROP)
+    trial = replace_sample(trial, 5, trial.dut.samples[4].counters)
+    mask = closure.trial_flags(trial, make_run([trial], [DROP]))
+    assert closure.flag_names(mask) == ("stalled",)
+    assert closure.excluding(mask) == ()
+
+
+@pytest.mark.parametrize(("share", "flags"), [(0.02, ("wrong_queue",)), (0.005, ())])
+def test_packets_on_a_queue_without_a_socket_are_flagged(share: float, flags: tuple[str, ...]) -> None:
+    strays = round(TOTAL * share)
+    moved = {"xdp_prog.cpu0.rxq0.XDP_REDIRECT.packets": -strays, "xdp_prog.cpu0.rxq1.XDP_REDIRECT.packets": strays}
+    assert flags_of(make_trial(XSK, dut_end=moved), XSK) == flags
+
+
+@pytest.mark.parametrize(("share", "flags"), [(0.02, ("other_action",)), (0.005, ())])
+def test_packets_that_met_another_action_are_flagged(share: float, flags: tuple[str, ...]) -> None:
+    strays = round(TOTAL * share)
+    extra = {"xdp_prog.cpu0.rxq0.XDP_PASS.packets": strays}
+    trial = make_trial(DROP, dut_end=extra, tester_end={"generator.cpu1.packets": strays})
+    assert flags_of(trial, DROP) == flags
+
+
+def test_an_agent_that_said_nothing_is_excluded() -> None:
+    trial = replace(make_trial(DROP, status="failed"), dut=Stream(error="dut0: attach: No such device"))
+    assert flags_of(trial, DROP) == ("failed", "loss_open", "no_samples")
+
+
+def test_bits_of_sealed_archives_keep_their_meaning() -> None:
+    assert closure.FLAGS == (
+        "failed",
+        "loss_open",
+        "counter_decreased",
+        "mode_mismatch",
+        "no_samples",
+        "no_packets",
+        "wrong_queue",
+        "other_action",
+        "stalled",
+        "closure_generic",
+    )
+
+
+def test_a_mask_holds_each_flag_in_its_bit() -> None:
+    assert [closure.flag_names(1 << bit) for bit in range(len(closure.FLAGS))] == [(name,) for name in closure.FLAGS]
+    assert closure.flag_names(0) == ()
+
+
+def test_a_settle_sample_does_not_end_a_stall() -> None:
+    trial = make_trial(DROP)
+    settle = Sample("settle", 1, 2, {DROPPED: 0})
+    samples = (settle, *trial.dut.samples)
+    assert flags_of(replace(trial, dut=replace(trial.dut, samples=samples)), DROP) == ()
