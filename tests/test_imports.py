@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from conftest import ROOT
 
 # A module imports only modules that stand before it here, and a door imports no door.

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import ROOT
+
 from xdprepro import cmd
 
 BIN = Path(sys.executable).parent

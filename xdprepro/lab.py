@@ -53,9 +53,9 @@ def parse_inventory(data: Mapping[str, Any], name: str, *, path: Path) -> Lab:
 
 def _parse_host(lab: str, host: str, hostvars: Mapping[str, Any]) -> dict[str, Any]:
     keys = {key: value for key, value in hostvars.items() if key.startswith("lab_")}
-    for key in keys.keys() ^ KEYS.keys():
-        if key in keys:
-            raise _wrong(f"lab {lab}: {host}: unknown key {key}", ", ".join(KEYS))
+    for key in sorted(keys.keys() - KEYS.keys()):
+        raise _wrong(f"lab {lab}: {host}: unknown key {key}", ", ".join(KEYS))
+    for key in sorted(KEYS.keys() - keys.keys()):
         raise _wrong(f"lab {lab}: {host}: {key} is missing", KEYS[key][1])
     for key, value in keys.items():
         right, allowed = KEYS[key]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading a lab out of an inventory, and saying what is wrong with one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdprepro.errors import USAGE, XdpreproError
+from xdprepro.lab import Host, Lab, parse_inventory
+
+PATH = Path("/labs/veth")
+
+
+def inventory() -> dict[str, Any]:
+    """What ansible-inventory --list says about a veth lab."""
+    common = {
+        "ansible_connection": "local",
+        "lab_name": "{{ inventory_dir | basename }}",
+        "lab_kind": "veth",
+        "lab_queues": 2,
+        "lab_mtu": 1500,
+    }
+    dut = {"lab_role": "dut", "lab_ifname": "dut0", "lab_mac": "02:00:00:00:00:0A"}
+    tester = {"lab_role": "tester", "lab_ifname": "tester0", "lab_mac": "02:00:00:00:00:0b"}
+    return {"_meta": {"hostvars": {"dut": common | dut, "tester": common | tester}}, "all": {"children": ["ungrouped"]}}
+
+
+def refuse(data: dict[str, Any], name: str = "veth") -> str:
+    with pytest.raises(XdpreproError) as caught:
+        parse_inventory(data, name, path=PATH)
+    assert caught.value.status == USAGE
+    return caught.value.message
+
+
+def test_a_veth_lab_is_read() -> None:
+    assert parse_inventory(inventory(), "veth", path=PATH) == Lab(
+        name="veth",
+        kind="veth",
+        queues=2,
+        mtu=1500,
+        dut=Host("dut", "dut", "dut0", "02:00:00:00:00:0a", "xdprepro-veth-dut", None),
+        tester=Host("tester", "tester", "tester0", "02:00:00:00:00:0b", "xdprepro-veth-tester", None),
+        path=PATH,
+    )
+
+
+def test_hosts_are_found_by_role_not_by_name() -> None:
+    data = inventory()
+    hostvars = data["_meta"]["hostvars"]
+    data["_meta"]["hostvars"] = {"a": hostvars["tester"], "b": hostvars["dut"]}
+    lab = parse_inventory(data, "veth", path=PATH)
+    assert (lab.dut.name, lab.tester.name) == ("b", "a")
+
+
+def test_two_labs_have_namespaces_of_their_own() -> None:
+    labs = [parse_inventory(inventory(), name, path=PATH) for name in ("veth", "other")]
+    assert len({host.netns for lab in labs for host in (lab.dut, lab.tester)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("lab_kind", "vm", "veth"),
+        ("lab_queues", 0, "1 to 4096"),
+        ("lab_queues", 4097, "1 to 4096"),
+        ("lab_queues", True, "1 to 4096"),
+        ("lab_queues", "2", "1 to 4096"),
+        ("lab_mtu", 67, "68 to 65535"),
+        ("lab_mtu", 65536, "68 to 65535"),
+        ("lab_mtu", "{{ 1500 }}", "68 to 65535"),
+        ("lab_role", "sink", "dut, tester"),
+        ("lab_ifname", "a-name-of-16-chr", "1 to 15 bytes"),
+        ("lab_ifname", "eth/0", "without '/'"),
+        ("lab_ifname", "", "1 to 15 bytes"),
+        ("lab_ifname", "..", "1 to 15 bytes"),
+        ("lab_mac", "01:00:5e:00:00:01", "unicast"),
+        ("lab_mac", "00:00:00:00:00:00", "unicast"),
+        ("lab_mac", 20000000000, "in quotes"),
+        ("lab_name", "another", "veth"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_host_and_what_is_allowed(key: str, value: object, allowed: str) -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["dut"][key] = value
+    message = refuse(data)
+    assert message.startswith(f"lab veth: dut: {key} is {value!r}")
+    assert allowed in message
+
+
+def test_an_unknown_key_is_named() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["tester"]["lab_mtuu"] = 1500
+    assert refuse(data).startswith("lab veth: tester: unknown key lab_mtuu")
+
+
+def test_a_missing_key_is_named() -> None:
+    data = inventory()
+    del data["_meta"]["hostvars"]["tester"]["lab_mac"]
+    assert refuse(data).startswith("lab veth: tester: lab_mac is missing")
+
+
+def test_an_unknown_key_is_named_before_the_one_it_was_meant_to_be() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["dut"]["lab_mack"] = data["_meta"]["hostvars"]["dut"].pop("lab_mac")
+    assert "unknown key lab_mack" in refuse(data)
+
+
+def test_hosts_must_agree_on_what_is_common() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["tester"]["lab_mtu"] = 9000
+    assert refuse(data).startswith("lab veth: lab_mtu differs: {'dut': 1500, 'tester': 9000}")
+
+
+def test_a_lab_has_one_host_of_each_role() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["tester"]["lab_role"] = "dut"
+    assert refuse(data).startswith("lab veth: hosts with lab_role dut: dut, tester")
+    del data["_meta"]["hostvars"]["tester"]
+    assert refuse(data).startswith("lab veth: hosts with lab_role tester: none")
+    assert refuse({"_meta": {"hostvars": {}}}).startswith("lab veth: hosts with lab_role dut: none")
+
+
+def test_the_two_ends_have_two_addresses() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["tester"]["lab_mac"] = "02:00:00:00:00:0a"
+    assert refuse(data).startswith("lab veth: tester: lab_mac is 02:00:00:00:00:0a")
+
+
+@pytest.mark.parametrize("name", ["", "my lab", ".hidden", "-x", "a/b", "x" * 65])
+def test_a_name_that_cannot_be_part_of_a_namespace_is_refused(name: str) -> None:
+    assert refuse(inventory(), name).startswith(f"{name!r} cannot name a lab")
