@@ -9,22 +9,32 @@
 
 #include "program.h"
 
+/* The only variable of .bss, so the agent finds it at its start. */
 struct record records[RECORD_CPUS * RECORD_RXQS];
 
 /*
  * The agent refuses ports with more receive queues and hosts with more CPUs, so the mask is for the
- * verifier and never changes the index. The length is computed in longs: in 32 bits it would need
- * two more shifts.
+ * verifier and never changes the index.
  */
-static __always_inline int count(struct xdp_md *ctx, int action)
+static __always_inline struct record *find_record(struct xdp_md *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 i = (cpu * RECORD_RXQS + ctx->rx_queue_index) & (RECORD_CPUS * RECORD_RXQS - 1);
-	struct record *record = &records[i];
 
+	return &records[(cpu * RECORD_RXQS + ctx->rx_queue_index) &
+			(RECORD_CPUS * RECORD_RXQS - 1)];
+}
+
+/* The length is computed in longs: in 32 bits it would need two more shifts. */
+static __always_inline int count_in(struct record *record, struct xdp_md *ctx, int action)
+{
 	record->packets[action]++;
 	record->bytes[action] += (long)ctx->data_end - (long)ctx->data;
 	return action;
+}
+
+static __always_inline int count(struct xdp_md *ctx, int action)
+{
+	return count_in(find_record(ctx), ctx, action);
 }
 
 #endif

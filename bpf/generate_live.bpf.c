@@ -14,20 +14,6 @@ struct {
 	__type(value, __u32);
 } ports SEC(".maps");
 
-/* The next flow of each CPU. */
-struct {
-	__u32 flow;
-} __attribute__((aligned(128))) next[RECORD_CPUS];
-
-static __always_inline __u32 take_flow(void)
-{
-	__u32 cpu = bpf_get_smp_processor_id() & (RECORD_CPUS - 1);
-	__u32 flow = next[cpu].flow;
-
-	next[cpu].flow = flow + 1 < knobs.flows ? flow + 1 : 0;
-	return flow;
-}
-
 /*
  * The kernel gives this program the same pages again and does not restore what the receiver wrote
  * into them, so addresses are written anew; the receivers of this project change nothing else.
@@ -35,18 +21,20 @@ static __always_inline __u32 take_flow(void)
 SEC("xdp")
 int generate_live(struct xdp_md *ctx)
 {
+	struct record *record = find_record(ctx);
 	void *data_end = (void *)(long)ctx->data_end;
 	__u16 *macs = (void *)(long)ctx->data;
 	struct iphdr *ip = (void *)(long)ctx->data + ETH_HLEN;
 	struct udphdr *udp = (void *)(ip + 1);
 
 	if ((void *)(udp + 1) > data_end)
-		return count(ctx, XDP_ABORTED);
+		return count_in(record, ctx, XDP_ABORTED);
 	for (int i = 0; i < 6; i++)
 		macs[i] = knobs.macs[i];
 	if (knobs.flows > 1)
-		udp->source = bpf_htons(knobs.first_port + take_flow());
+		udp->source = bpf_htons(knobs.first_port +
+					(__u32)record->packets[XDP_REDIRECT] % knobs.flows);
 	if (bpf_redirect_map(&ports, 0, XDP_ABORTED) != XDP_REDIRECT)
-		return count(ctx, XDP_ABORTED);
-	return count(ctx, XDP_REDIRECT);
+		return count_in(record, ctx, XDP_ABORTED);
+	return count_in(record, ctx, XDP_REDIRECT);
 }

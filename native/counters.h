@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_COUNTERS_H
+#define XDPREPRO_COUNTERS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where a source puts what it read. */
+struct counters {
+	json_t *object;
+	const char *prefix; /* "" at an edge, "netdev." and the like in a sample */
+};
+
+int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* One place that counters come from. A read that fails says with fail() why the source is absent.
+ */
+struct source {
+	const char *name;
+	int (*read)(const void *context, struct counters *counters);
+	const void *context;
+	bool cheap; /* memory only; may be read while packets are measured */
+};
+
+/* The sources that every machine or port may have; each is one file. */
+int netdev_read(const void *ifname, struct counters *counters);
+int ethtool_read(const void *ifname, struct counters *counters);
+int softnet_read(const void *unused, struct counters *counters);
+int proc_stat_read(const void *unused, struct counters *counters);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The roles `sink` and `forward`: the device under test. */
+#include <errno.h>
+#include <string.h>
+
+#include "../bpf/record.h"
+#include "clock.h"
+#include "command.h"
+#include "drain.h"
+#include "error.h"
+#include "out.h"
+#include "trial.h"
+
+struct dut {
+	const struct spec *spec;
+	struct port port;
+	struct link egress;
+	struct sampler sampler;
+};
+
+/* Wait for a time and sample; `next` is COMMAND_TIMEOUT unless a command came first. */
+static int sample_at(struct dut *dut, const char *phase, int64_t at_ns, enum command *next)
+{
+	int result = command_wait(at_ns, -1, next);
+
+	if (!result && *next == COMMAND_GO)
+		result = fail_usage("stdin", "command", "go, but it is going already");
+	if (!result && *next == COMMAND_TIMEOUT)
+		result = sampler_sample(&dut->sampler, phase);
+	return result;
+}
+
+/* Sample at a time and at every interval after it, until just before the other time. */
+static int sample_phase(struct dut *dut, const char *phase, int64_t at_ns, int64_t end_ns,
+			enum command *next)
+{
+	int result = 0;
+
+	for (; !result && *next == COMMAND_TIMEOUT && at_ns < end_ns;
+	     at_ns += dut->spec->interval_ns)
+		result = sample_at(dut, phase, at_ns, next);
+	return result;
+}
+
+static int measure(struct dut *dut, enum command *next)
+{
+	int64_t settle_ns = now_ns();
+	int64_t measure_ns = settle_ns + dut->spec->settle_ns;
+	int64_t end_ns = measure_ns + dut->spec->measure_ns;
+	int result;
+
+	*next = COMMAND_TIMEOUT;
+	result = sample_phase(dut, "settle", settle_ns, measure_ns, next);
+	if (!result)
+		result = sample_phase(dut, "measure", measure_ns, end_ns, next);
+	if (!result && *next == COMMAND_TIMEOUT)
+		result = sample_at(dut, "measure", end_ns, next);
+	if (!result && *next == COMMAND_TIMEOUT)
+		result = out_line(json_pack("{s:b}", "measured", 1));
+	return result;
+}
+
+static int stop(struct dut *dut)
+{
+	int64_t took_ns;
+	int result = drain(&dut->sampler, dut->spec->interval_ns, &took_ns);
+
+	if (!result)
+		result = out_line(
+			json_pack("{s:b, s:I}", "drained", 1, "drain_ns", (json_int_t)took_ns));
+	return result;
+}
+
+static int run(struct dut *dut)
+{
+	bool gone = false;
+	enum command next;
+	int result = trial_ready(&dut->port, &dut->sampler, NULL);
+
+	if (!result)
+		result = command_wait(NO_DEADLINE, -1, &next);
+	while (!result && next != COMMAND_FINISH) {
+		if (next == COMMAND_GO && !gone) {
+			gone = true;
+			result = measure(dut, &next);
+			if (next != COMMAND_TIMEOUT)
+				continue; /* a command came before the end */
+		} else if (next == COMMAND_STOP) {
+			result = stop(dut);
+		} else {
+			result = fail_usage("stdin", "command", "go, but it has gone already");
+		}
+		if (!result)
+			result = command_wait(NO_DEADLINE, -1, &next);
+	}
+	return result ? result : trial_done(&dut->port, &dut->sampler);
+}
+
+static int find_egress(struct dut *dut)
+{
+	const struct spec *spec = dut->spec;
+
+	return link_read(spec->egress_ifname[0] ? spec->egress_ifname : spec->ifname, &dut->egress);
+}
+
+static int create_port(struct dut *dut)
+{
+	const struct test_case *test_case = dut->spec->test_case;
+	struct redirect_knobs knobs = {.egress_ifindex = dut->egress.ifindex};
+	bool knob = test_case->egress == EGRESS_KNOB;
+	int result;
+
+	result = port_create(&dut->port, dut->spec->ifname, test_case->program,
+			     knob ? &knobs : NULL, sizeof(knobs));
+	if (!result && test_case->egress == EGRESS_MAP) {
+		result = loaded_set_map(&dut->port.program, "ports", 0, dut->egress.ifindex);
+		if (result)
+			port_destroy(&dut->port);
+	}
+	return result;
+}
+
+static int add_sources(struct dut *dut)
+{
+	int result = port_add_sources(&dut->port, &dut->sampler);
+
+	if (dut->egress.ifindex == dut->port.link.ifindex)
+		return result;
+	sampler_add(&dut->sampler,
+		    (struct source){"egress_netdev", netdev_read, dut->egress.ifname, false});
+	sampler_add(&dut->sampler,
+		    (struct source){"egress_ethtool", ethtool_read, dut->egress.ifname, false});
+	return result;
+}
+
+int dut_run(const struct spec *spec)
+{
+	struct dut dut = {.spec = spec};
+	int result = sampler_create(&dut.sampler);
+
+	if (result)
+		return result;
+	result = find_egress(&dut);
+	if (!result)
+		result = create_port(&dut);
+	if (result)
+		goto destroy_sampler;
+	result = add_sources(&dut);
+	if (!result)
+		result = port_attach(&dut.port, spec->attach_mode);
+	if (!result)
+		result = run(&dut);
+	port_destroy(&dut.port);
+destroy_sampler:
+	sampler_destroy(&dut.sampler);
+	return result;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_FRAME_H
+#define XDPREPRO_FRAME_H
+
+#include <stdint.h>
+
+#include "spec.h"
+
+#define FRAME_LEN_MIN 60
+#define FRAME_LEN_MAX 3400 /* live frames: a page, less headroom and skb_shared_info */
+#define FRAME_FIRST_PORT 1024
+#define FRAME_FLOWS_MAX (65536 - FRAME_FIRST_PORT)
+#define FRAME_SPORT_OFFSET 34
+
+/* Write an IPv4/UDP frame of spec->frame_len bytes, flow 0. */
+void frame_fill(const struct frame_spec *spec, uint8_t *frame);
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The role `generate`: the tester. */
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <string.h>
+
+#include "clock.h"
+#include "command.h"
+#include "drain.h"
+#include "error.h"
+#include "generator.h"
+#include "out.h"
+#include "trial.h"
+
+/* How long drivers may take to show in their counters what they sent. */
+#define ACCEPT_BUDGET_NS (3 * NS_PER_S)
+#define ACCEPT_STEP_NS (100 * NS_PER_MS)
+
+/* Send until told to stop or until all is sent; `next` is then COMMAND_STOP, EVENT or FINISH. */
+static int send_and_sample(const struct spec *spec, struct generator *generator,
+			   struct sampler *sampler, enum command *next)
+{
+	int64_t deadline_ns = now_ns();
+	int result;
+
+	generator_go(generator);
+	do {
+		result = sampler_sample(sampler, "measure");
+		deadline_ns += spec->interval_ns;
+		if (!result)
+			result = command_wait(deadline_ns, generator->event_fd, next);
+		if (!result && *next == COMMAND_GO)
+			result = fail_usage("stdin", "command", "go, but it is going already");
+	} while (!result && *next == COMMAND_TIMEOUT);
+	return result;
+}
+
+static int wait_for_finish(enum command next)
+{
+	int result = 0;
+
+	while (!result && next != COMMAND_FINISH) {
+		result = command_wait(NO_DEADLINE, -1, &next);
+		if (!result && next == COMMAND_GO)
+			result = fail_usage("stdin", "command", "go, but it has gone already");
+	}
+	return result;
+}
+
+static bool sent_counter(const char *name)
+{
+	return (strstr(name, "tx") || strstr(name, "xmit")) && !strstr(name, "err") &&
+	       !strstr(name, "drop");
+}
+
+static bool port_sent(json_t *before, json_t *after)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(
+		after, name,
+		value) if (sent_counter(name) &&
+			   !json_equal(value, json_object_get(before, name))) return true;
+	return false;
+}
+
+/* Frames that the port throws away before it counts them are noticed by nobody else. */
+static int check_accepted(const struct generator *generator, const struct sampler *sampler,
+			  json_t *before)
+{
+	int64_t deadline_ns = now_ns() + ACCEPT_BUDGET_NS;
+	uint64_t packets = generator_packets(generator);
+	bool sent = !packets;
+
+	while (!sent) {
+		json_t *after = sampler_read(sampler, true);
+
+		sent = after && port_sent(before, after);
+		json_decref(after);
+		if (!sent && now_ns() >= deadline_ns)
+			break;
+		if (!sent)
+			sleep_ns(ACCEPT_STEP_NS);
+	}
+	if (sent)
+		return 0;
+	fail_because(0, generator->ifname, "verify",
+		     "%llu frames were handed to the kernel, and no transmit counter of the port "
+		     "moved",
+		     (unsigned long long)packets);
+	return fail_hint(-failure.err, "both ends must be up, and the peer of a veth port needs a "
+				       "native XDP program (or GRO)");
+}
+
+static int run(const struct spec *spec, const struct port *port, struct generator *generator,
+	       struct sampler *sampler)
+{
+	enum command next;
+	int64_t took_ns;
+	json_t *before;
+	int result = trial_ready(port, sampler,
+				 json_pack("{s:o}", "generator", generator_describe(generator)));
+
+	if (result)
+		return result;
+	before = sampler_read(sampler, true);
+	result = command_wait(NO_DEADLINE, -1, &next);
+	if (!result && next == COMMAND_GO)
+		result = send_and_sample(spec, generator, sampler, &next);
+	if (!result)
+		result = generator_stop(generator);
+	if (!result)
+		result = out_line(json_pack("{s:b}", "stopped", 1));
+	if (!result)
+		result = wait_for_finish(next);
+	if (!result)
+		result = drain(sampler, spec->interval_ns, &took_ns);
+	if (!result)
+		result = check_accepted(generator, sampler, before);
+	if (!result)
+		result = trial_done(port, sampler);
+	json_decref(before);
+	return result;
+}
+
+static int check_frame(const struct spec *spec, const struct link *link)
+{
+	int max = link->mtu + ETH_HLEN;
+
+	if (spec->generator.frame.frame_len <= max)
+		return 0;
+	return fail_usage("spec", "frame.frame_len", "%d is not at most %d, the MTU of %s plus %d",
+			  spec->generator.frame.frame_len, max, link->ifname, ETH_HLEN);
+}
+
+int generate_run(const struct spec *spec)
+{
+	struct sampler sampler;
+	struct generator generator;
+	struct port port;
+	int result = sampler_create(&sampler);
+
+	if (result)
+		return result;
+	result = port_create(&port, spec->ifname, program_count_return, NULL, 0);
+	if (result)
+		goto destroy_sampler;
+	result = check_frame(spec, &port.link);
+	if (!result)
+		result = port_attach(&port, spec->attach_mode);
+	if (result)
+		goto destroy_port;
+	result = generator_create(&generator, &spec->generator, spec->ifname, port.link.ifindex);
+	if (result)
+		goto destroy_port;
+	sampler_add(&sampler,
+		    (struct source){"generator", generator_read, &generator, .cheap = true});
+	result = port_add_sources(&port, &sampler);
+	if (!result)
+		result = run(spec, &port, &generator, &sampler);
+	generator_destroy(&generator);
+destroy_port:
+	port_destroy(&port);
+destroy_sampler:
+	sampler_destroy(&sampler);
+	return result;
+}

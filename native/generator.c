@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "generator.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "thread.h"
+
+#define JOIN_STEP_NS (10 * NS_PER_MS)
+
+static const struct generator_ops *const kinds[] = {
+	[GENERATOR_LIVE_FRAMES] = &generator_live_ops,
+	[GENERATOR_AF_PACKET] = &generator_packet_ops,
+};
+
+static void ignore_signal(int signal)
+{
+	(void)signal;
+}
+
+static void *run_thread(void *argument)
+{
+	struct generator_thread *thread = argument;
+	struct generator *generator = thread->generator;
+	uint64_t one = 1;
+	ssize_t n;
+
+	while (sem_wait(&generator->go))
+		continue; /* interrupted */
+	if (!generator_stopping(generator) && generator->ops->send(thread))
+		thread->failed = failure;
+	if (!__atomic_sub_fetch(&generator->running, 1, __ATOMIC_ACQ_REL)) {
+		n = write(generator->event_fd, &one, sizeof(one));
+		(void)n;
+	}
+	return NULL;
+}
+
+static int start_threads(struct generator *generator)
+{
+	int result;
+
+	for (size_t i = 0; i < generator->threads_len; i++) {
+		struct generator_thread *thread = &generator->threads[i];
+
+		result = thread_start(&thread->thread, "cpus", thread->cpu, run_thread, thread);
+		if (result)
+			return result;
+		thread->started = true;
+		generator->running++;
+	}
+	return 0;
+}
+
+static void set_shares(struct generator *generator)
+{
+	const struct generator_spec *spec = generator->spec;
+
+	for (size_t i = 0; i < spec->cpus_len; i++) {
+		struct generator_thread *thread = &generator->threads[i];
+
+		thread->generator = generator;
+		thread->cpu = spec->cpus[i];
+		thread->share = spec->count / spec->cpus_len;
+		thread->share += i < spec->count % spec->cpus_len;
+		if (!spec->count)
+			thread->share = UINT64_MAX;
+	}
+}
+
+int generator_create(struct generator *generator, const struct generator_spec *spec,
+		     const char *ifname, int ifindex)
+{
+	struct sigaction interrupt = {.sa_handler = ignore_signal};
+	int result;
+
+	memset(generator, 0, sizeof(*generator));
+	generator->spec = spec;
+	generator->ops = kinds[spec->kind];
+	generator->ifname = ifname;
+	generator->ifindex = ifindex;
+	generator->threads_len = spec->cpus_len;
+	generator->program.fd = -1;
+	sigaction(SIGUSR1, &interrupt, NULL);
+	sem_init(&generator->go, 0, 0);
+	generator->event_fd = eventfd(0, EFD_CLOEXEC);
+	if (generator->event_fd < 0)
+		return fail(errno, ifname, "eventfd");
+	generator->threads = aligned_alloc(128, spec->cpus_len * sizeof(*generator->threads));
+	if (!generator->threads) {
+		result = fail(ENOMEM, ifname, "make generator");
+		goto close_event;
+	}
+	memset(generator->threads, 0, spec->cpus_len * sizeof(*generator->threads));
+	set_shares(generator);
+	result = generator->ops->create(generator);
+	if (result)
+		goto free_threads;
+	result = start_threads(generator);
+	if (!result)
+		return 0;
+	generator_destroy(generator);
+	return result;
+free_threads:
+	free(generator->threads);
+close_event:
+	close(generator->event_fd);
+	generator->event_fd = -1;
+	return result;
+}
+
+/* A signal just before a system call is lost, so it is sent until the thread has ended. */
+static void join_thread(pthread_t thread)
+{
+	struct timespec deadline;
+
+	do {
+		pthread_kill(thread, SIGUSR1);
+		clock_gettime(CLOCK_REALTIME, &deadline);
+		deadline.tv_nsec += JOIN_STEP_NS;
+		if (deadline.tv_nsec >= NS_PER_S) {
+			deadline.tv_nsec -= NS_PER_S;
+			deadline.tv_sec++;
+		}
+	} while (pthread_timedjoin_np(thread, NULL, &deadline) == ETIMEDOUT);
+}
+
+static void join(struct generator *generator)
+{
+	__atomic_store_n(&generator->stop, true, __ATOMIC_RELAXED);
+	generator_go(generator);
+	for (size_t i = 0; i < generator->threads_len; i++)
+		if (generator->threads[i].started)
+			join_thread(generator->threads[i].thread);
+	generator->joined = true;
+}
+
+void generator_destroy(struct generator *generator)
+{
+	if (!generator->joined)
+		join(generator);
+	generator->ops->destroy(generator);
+	free(generator->threads);
+	close(generator->event_fd);
+	sem_destroy(&generator->go);
+}
+
+void generator_go(struct generator *generator)
+{
+	for (size_t i = 0; i < generator->threads_len; i++)
+		sem_post(&generator->go);
+}
+
+int generator_stop(struct generator *generator)
+{
+	if (!generator->joined)
+		join(generator);
+	for (size_t i = 0; i < generator->threads_len; i++)
+		if (generator->threads[i].failed.reason[0]) {
+			failure = generator->threads[i].failed;
+			return failure.err ? -failure.err : -EINVAL;
+		}
+	return 0;
+}
+
+uint64_t generator_packets(const struct generator *generator)
+{
+	struct sent sent;
+	uint64_t packets = 0;
+
+	for (size_t i = 0; i < generator->threads_len; i++) {
+		generator->ops->read_sent(&generator->threads[i], &sent);
+		packets += sent.packets;
+	}
+	return packets;
+}
+
+json_t *generator_describe(const struct generator *generator)
+{
+	json_t *cpus = json_array();
+	json_t *tag = json_null();
+
+	for (size_t i = 0; i < generator->threads_len; i++)
+		json_array_append_new(cpus, json_integer(generator->threads[i].cpu));
+	if (generator->program.fd >= 0)
+		tag = loaded_tag(&generator->program);
+	return json_pack("{s:s, s:o, s:i, s:o}", "generator",
+			 generator_names[generator->spec->kind], "cpus", cpus, "batch",
+			 generator->spec->batch, "tag", tag);
+}
+
+int generator_read(const void *context, struct counters *counters)
+{
+	const struct generator *generator = context;
+	struct sent sent;
+	int result = 0;
+
+	for (size_t i = 0; !result && i < generator->threads_len; i++) {
+		const struct generator_thread *thread = &generator->threads[i];
+
+		generator->ops->read_sent(thread, &sent);
+		result = counters_set(counters, sent.packets, "cpu%d.packets", thread->cpu);
+		if (!result)
+			result = counters_set(counters, sent.bytes, "cpu%d.bytes", thread->cpu);
+		if (!result)
+			result = counters_set(counters, sent.errors, "cpu%d.errors", thread->cpu);
+	}
+	return result;
+}

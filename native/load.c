@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+
+void load_raise_memlock(void)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+	/* Not allowed without CAP_SYS_RESOURCE; then up to the hard limit, which always is. */
+	if (!setrlimit(RLIMIT_MEMLOCK, &limit) || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+void load_hint_memlock(int err)
+{
+	struct rlimit limit;
+
+	if ((err != EPERM && err != ENOBUFS && err != ENOMEM) ||
+	    getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return;
+	fail_hint(0,
+		  "RLIMIT_MEMLOCK is %llu KiB here: raise it with 'ulimit -l', or run with "
+		  "CAP_SYS_RESOURCE and CAP_IPC_LOCK",
+		  (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static int set_knobs(struct bpf_object *object, const struct program *program, const void *knobs,
+		     size_t knobs_size)
+{
+	struct bpf_map *rodata = bpf_object__find_map_by_name(object, ".rodata");
+	int err;
+
+	if (!rodata || bpf_map__value_size(rodata) != knobs_size)
+		return fail_because(0, program->name, "set knobs", "no .rodata of %zu bytes",
+				    knobs_size);
+	err = bpf_map__set_initial_value(rodata, knobs, knobs_size);
+	return err ? fail(-err, program->name, "set knobs") : 0;
+}
+
+#define RECORDS_SIZE (sizeof(struct record) * RECORD_CPUS * RECORD_RXQS)
+
+/* libbpf maps .bss only for skeletons, so it is done here. */
+static int map_records(struct loaded *loaded, const struct program *program)
+{
+	struct bpf_map *bss = bpf_object__find_map_by_name(loaded->object, ".bss");
+	void *area;
+
+	if (!bss)
+		return 0;
+	if (bpf_map__value_size(bss) != RECORDS_SIZE)
+		return fail_because(0, program->name, "map counters", "unexpected .bss");
+	area = mmap(NULL, RECORDS_SIZE, PROT_READ, MAP_SHARED, bpf_map__fd(bss), 0);
+	if (area == MAP_FAILED)
+		return fail(errno, program->name, "map counters");
+	loaded->records = area;
+	return 0;
+}
+
+int loaded_create(struct loaded *loaded, const struct program *program, const void *knobs,
+		  size_t knobs_size, unsigned int flags)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = program->name);
+	struct bpf_program *entry;
+	const void *elf;
+	size_t size;
+	int result;
+
+	memset(loaded, 0, sizeof(*loaded));
+	loaded->fd = -1;
+	elf = program->elf(&size);
+	loaded->object = bpf_object__open_mem(elf, size, &opts);
+	if (!loaded->object)
+		return fail(errno, program->name, "open");
+	entry = bpf_object__find_program_by_name(loaded->object, program->name);
+	if (!entry) {
+		result = fail_because(0, program->name, "open", "the object lacks the program");
+		goto destroy;
+	}
+	bpf_program__set_flags(entry, flags);
+	result = knobs ? set_knobs(loaded->object, program, knobs, knobs_size) : 0;
+	if (result)
+		goto destroy;
+	result = bpf_object__load(loaded->object);
+	if (result) {
+		result = fail(-result, program->name, "load");
+		load_hint_memlock(-result);
+		goto destroy;
+	}
+	loaded->fd = bpf_program__fd(entry);
+	result = map_records(loaded, program);
+	if (result)
+		goto destroy;
+	return 0;
+destroy:
+	loaded_destroy(loaded);
+	return result;
+}
+
+void loaded_destroy(struct loaded *loaded)
+{
+	if (loaded->records)
+		munmap((void *)loaded->records, RECORDS_SIZE);
+	bpf_object__close(loaded->object);
+	memset(loaded, 0, sizeof(*loaded));
+	loaded->fd = -1;
+}
+
+int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
+		   unsigned int value)
+{
+	int fd = bpf_object__find_map_fd_by_name(loaded->object, map);
+
+	if (fd < 0)
+		return fail(-fd, map, "find map");
+	if (bpf_map_update_elem(fd, &key, &value, BPF_ANY))
+		return fail(errno, map, "update map");
+	return 0;
+}
+
+void format_tag(const struct bpf_prog_info *info, char *text, size_t size)
+{
+	text[0] = '\0';
+	for (size_t i = 0; i < BPF_TAG_SIZE && size > 2 * i + 2; i++)
+		snprintf(text + 2 * i, size - 2 * i, "%02x", info->tag[i]);
+}
+
+json_t *loaded_tag(const struct loaded *loaded)
+{
+	struct bpf_prog_info info = {0};
+	__u32 info_len = sizeof(info);
+	char tag[TAG_TEXT_SIZE];
+
+	if (bpf_obj_get_info_by_fd(loaded->fd, &info, &info_len))
+		return json_null();
+	format_tag(&info, tag, sizeof(tag));
+	return json_string(tag);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "port.h"
+
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "error.h"
+#include "ethtool.h"
+#include "spec.h"
+
+unsigned int port_rx_queues(const struct link *link)
+{
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+	unsigned int count = 0;
+
+	if (!ethtool_ioctl(link->ifname, &channels))
+		count = channels.rx_count + channels.combined_count;
+	return count ? count : link->rx_queues;
+}
+
+static int check_size(const struct link *link)
+{
+	unsigned int rxqs = port_rx_queues(link);
+	int cpus = get_nprocs_conf();
+
+	if (rxqs > MAX_QUEUES) {
+		fail_because(0, link->ifname, "check", "%u receive queues; the programs count %d",
+			     rxqs, MAX_QUEUES);
+		return fail_hint(-failure.err, "ethtool -L %s combined %d", link->ifname,
+				 MAX_QUEUES);
+	}
+	if (cpus > MAX_CPUS)
+		return fail_because(0, link->ifname, "check", "%d CPUs; the programs count on %d",
+				    cpus, MAX_CPUS);
+	return 0;
+}
+
+int port_create(struct port *port, const char *ifname, const struct program *program,
+		const void *knobs, size_t knobs_size)
+{
+	int result;
+
+	memset(port, 0, sizeof(*port));
+	port->attachment.link_fd = -1;
+	result = link_read(ifname, &port->link);
+	if (!result)
+		result = check_size(&port->link);
+	if (!result)
+		result = loaded_create(&port->program, program, knobs, knobs_size, 0);
+	if (result)
+		return result;
+	port->records.records = port->program.records;
+	port->records.cpus = get_nprocs_conf();
+	port->records.rxqs = port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues : MAX_QUEUES;
+	return 0;
+}
+
+void port_destroy(struct port *port)
+{
+	attachment_destroy(&port->attachment);
+	loaded_destroy(&port->program);
+}
+
+int port_attach(struct port *port, int attach_mode)
+{
+	return attachment_create(&port->attachment, port->link.ifname, port->link.ifindex,
+				 port->program.fd, attach_mode);
+}
+
+int port_add_sources(const struct port *port, struct sampler *sampler)
+{
+	bool bare = !port->records.records;
+	const char *ifname = port->link.ifname;
+
+	if (!bare)
+		sampler_add(sampler, (struct source){"xdp_prog", records_read, &port->records,
+						     .cheap = true});
+	/* Nothing else counts the packets of a bare program while they come. */
+	sampler_add(sampler, (struct source){"netdev", netdev_read, ifname, .cheap = bare});
+	sampler_add(sampler, (struct source){"ethtool", ethtool_read, ifname, .cheap = false});
+	sampler_add(sampler, (struct source){"softnet", softnet_read, NULL, .cheap = false});
+	sampler_add(sampler, (struct source){"proc_stat", proc_stat_read, NULL, .cheap = false});
+	return bare ? sampler_add_absent(sampler, "xdp_prog", "a bare program counts nothing") : 0;
+}

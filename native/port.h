@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_PORT_H
+#define XDPREPRO_PORT_H
+
+#include "attach.h"
+#include "link.h"
+#include "load.h"
+#include "programs.h"
+#include "records.h"
+#include "sample.h"
+
+/* An interface with a program of ours on it. */
+struct port {
+	struct link link;
+	struct loaded program;
+	struct attachment attachment;
+	struct records records;
+};
+
+/* Load only: maps can be filled before packets come. */
+int port_create(struct port *port, const char *ifname, const struct program *program,
+		const void *knobs, size_t knobs_size);
+void port_destroy(struct port *port);
+
+int port_attach(struct port *port, int attach_mode);
+
+/* The sources that every port has, the program's records first. */
+int port_add_sources(const struct port *port, struct sampler *sampler);
+
+/* Receive queues in use, as ethtool reports channels; those allocated where it does not. */
+unsigned int port_rx_queues(const struct link *link);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_SPEC_H
+#define XDPREPRO_SPEC_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "programs.h"
+
+#define MAX_CPUS 256
+#define MAX_QUEUES 64
+
+enum attach_mode { ATTACH_NATIVE, ATTACH_SKB };
+enum bind_mode { BIND_COPY, BIND_ZERO_COPY };
+enum wakeup { WAKEUP_BUSY, WAKEUP_POLL };
+enum generator_kind { GENERATOR_LIVE_FRAMES, GENERATOR_AF_PACKET };
+
+extern const char *const attach_mode_names[];
+extern const char *const bind_mode_names[];
+extern const char *const generator_names[];
+
+struct xsk_spec {
+	int bind_mode;
+	int wakeup;
+	int queues[MAX_QUEUES];
+	size_t queues_len;
+	int app_cpu;
+	int batch;
+	int ring_rx;
+	int ring_fill;
+	int frames;
+	int frame_size;
+};
+
+struct frame_spec {
+	uint8_t dst_mac[6];
+	uint8_t src_mac[6];
+	int frame_len; /* layer 2, without FCS */
+	int flows;
+};
+
+struct generator_spec {
+	int kind;
+	int cpus[MAX_CPUS];
+	size_t cpus_len;
+	int batch;
+	int64_t count; /* 0: until told to stop */
+	struct frame_spec frame;
+};
+
+struct spec {
+	int role;
+	const struct test_case *test_case; /* NULL for ROLE_GENERATE */
+	char ifname[IF_NAMESIZE];
+	char egress_ifname[IF_NAMESIZE];
+	int64_t interval_ns;
+	int64_t settle_ns;
+	int64_t measure_ns;
+	int sampler_cpu;
+	int attach_mode;
+	struct xsk_spec xsk;
+	struct generator_spec generator;
+};
+
+/* Fill in a spec from its line of JSON; everything about it that can be wrong without a port is
+ * checked. */
+int spec_parse(const char *line, struct spec *spec);
+
+#endif
