@@ -2,6 +2,7 @@
 """Trials and runs with known figures, built from the lines that agents would say."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 
@@ -123,8 +124,8 @@ def make_fingerprint(**changes: Any) -> Json:
             "mitigations": {"retbleed": "Mitigation: IBRS"},
         },
         "cpu": {"governor": "performance"},
-        "dut": {"port": dict(port)},
-        "tester": {"port": dict(port)},
+        "dut": {"port": port},
+        "tester": {"port": deepcopy(port)},
         "agent": {"version": "1", "objects": {"xdp_drop_no_touch": "aa"}},
         "tools": {"numpy": "2.0"},
         "checkout": {"git_commit": "abc", "dirty": False},

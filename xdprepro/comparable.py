@@ -84,9 +84,10 @@ def _case_mismatches(a: Run, b: Run) -> Iterator[Mismatch]:
     for case_id in a.cases:
         if case_id not in b.cases:
             continue
-        flat_a, flat_b = (
-            flatten(run.cases[case_id]) | {"generator used": _generators_used(run, case_id)} for run in (a, b)
-        )
+        flat_a, flat_b = (flatten(run.cases[case_id]) for run in (a, b))
+        used_a, used_b = (_generators_used(run, case_id) for run in (a, b))
+        if used_a and used_b:
+            flat_a, flat_b = flat_a | {"generator used": used_a}, flat_b | {"generator used": used_b}
         for key in sorted(flat_a.keys() | flat_b.keys()):
             if flat_a.get(key) != flat_b.get(key):
                 yield Mismatch(key, flat_a.get(key), flat_b.get(key), serious=True, case_id=case_id)
