@@ -2,9 +2,10 @@
 """One trial: an agent on the DUT, one on the tester, and every line they say handed on (docs/protocol.md)."""
 
 import json
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ def generator_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
 def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Keep) -> None:
     """Measure once; TrialError says which end failed at what. `keep` gets every message, with the side that said it."""
     with ExitStack() as stack:
+        stack.enter_context(_start_on(cpus.sampler))
         agents: dict[str, cmd.Process] = {}
         specs = {"dut": dut_spec(lab, case, cpus, queues), "tester": generator_spec(lab, case, cpus)}
         for side, host in (("dut", lab.dut), ("tester", lab.tester)):
@@ -125,6 +127,17 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
         ):
             agents[side].send({"cmd": order})
             _await(agents, side, answer, ANSWER_S, keep)
+
+
+@contextmanager
+def _start_on(cpu: int) -> Iterator[None]:
+    """Keep this process, which reads and journals all that comes, off the CPUs that are measured."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _await(agents: Mapping[str, cmd.Process], side: str, word: str, timeout_s: float, keep: Keep) -> None:
