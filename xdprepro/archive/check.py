@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether an open run file has the form that its schema prescribes, and nothing that a run file must not have."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdprepro.archive.digest import BOOKKEEPING, dimension_names
+from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, filter_names, find_address, is_hard_link, read_text
+from xdprepro.archive.schema import BOOTS, CASE_GROUPS, SCHEMA_ID, TEXT, Var
+
+ROOT_TEXTS = (
+    "run_id",
+    "plan_id",
+    "suite",
+    "lab",
+    "lab_kind",
+    "status",
+    "design",
+    "writer",
+    "content_digest",
+    "Conventions",
+)
+ROOT_NUMBERS = ("created_utc_ns", "closed_utc_ns", "restarts", "trials_per_restart")
+ROOT_ITEMS = ("boots", "cases", "documents", "fingerprint", "plan", "schema")
+FILTERS = ("shuffle", "deflate", "fletcher32")
+LARGEST_ITEMSIZE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and with which file or object."""
+
+    where: str
+    what: str
+
+
+def check_structure(file: File) -> list[Finding]:
+    """All findings about the form of a file; every dataset and attribute is read whole."""
+    return list(_iter_group_findings(file, "/", set())) or list(_iter_schema_findings(file))
+
+
+def _iter_group_findings(group: Group, path: str, seen: set[int]) -> Iterator[Finding]:
+    """Links that leave the file or go in circles, types and filters that readers cannot rely on, unreadable data."""
+    seen.add(find_address(group))
+    yield from _iter_attribute_findings(group, path)
+    try:
+        names = sorted(group)
+    except HDF5_ERRORS as error:
+        yield Finding(path, f"cannot be listed: {error}")
+        return
+    for name in names:
+        below = f"{path.rstrip('/')}/{name}"
+        try:
+            if not is_hard_link(group, name):
+                yield Finding(below, "is a link; a run file has hard links only")
+                continue
+            item = group[name]
+            address = find_address(item)
+        except HDF5_ERRORS as error:
+            yield Finding(below, f"cannot be opened: {error}")
+            continue
+        if address in seen:
+            yield Finding(below, "is a second name of another object")
+        elif isinstance(item, Group):
+            yield from _iter_group_findings(item, below, seen)
+        elif isinstance(item, Dataset):
+            seen.add(address)
+            yield from _iter_attribute_findings(item, below)
+            yield from _iter_dataset_findings(item, below)
+        else:
+            yield Finding(below, "is neither a group nor a dataset")
+
+
+def _iter_attribute_findings(item: Group | Dataset, path: str) -> Iterator[Finding]:
+    try:
+        for name in item.attrs:
+            attribute = item.attrs.get_id(name)
+            if name not in BOOKKEEPING and not _is_plain(attribute.dtype):
+                yield Finding(
+                    f"{path}@{name}", f"has type {attribute.dtype}; only numbers and fixed-length text are allowed"
+                )
+            item.attrs[name]
+    except HDF5_ERRORS as error:
+        yield Finding(path, f"has an attribute that cannot be read: {error}")
+
+
+def _iter_dataset_findings(dataset: Dataset, path: str) -> Iterator[Finding]:
+    try:
+        if dataset.is_virtual or dataset.external:
+            yield Finding(path, "takes its data from another file")
+        elif not _is_plain(dataset.dtype):
+            yield Finding(path, f"has type {dataset.dtype}; only numbers and fixed-length text are allowed")
+        elif dataset.chunks is None or filter_names(dataset) != FILTERS:
+            yield Finding(
+                path, f"has filters {filter_names(dataset)}, not {FILTERS}; without them damage goes unnoticed"
+            )
+        else:
+            dataset[()]
+    except HDF5_ERRORS as error:
+        yield Finding(path, f"cannot be read: {error}")
+
+
+def _is_plain(dtype: np.dtype) -> bool:
+    return dtype.kind in "iuS" or dtype in (np.dtype("<f4"), np.dtype("<f8"))
+
+
+def _iter_schema_findings(file: File) -> Iterator[Finding]:
+    if read_text(file, "schema_id") != SCHEMA_ID:
+        yield Finding("/@schema_id", f"is {read_text(file, 'schema_id')!r}, not {SCHEMA_ID!r}")
+    yield from (Finding(f"/@{name}", "is missing") for name in ROOT_TEXTS if not read_text(file, name))
+    for name in ROOT_NUMBERS:
+        if name not in file.attrs or file.attrs[name].dtype != np.dtype("<i8"):
+            yield Finding(f"/@{name}", "is missing or no whole number")
+    missing = [name for name in ROOT_ITEMS if name not in file]
+    yield from (Finding(f"/{name}", "is missing") for name in missing)
+    if missing:
+        return
+    yield from _iter_table_findings(file["boots"], BOOTS, "/boots")
+    for case_name, case in file["cases"].items():
+        where = f"/cases/{case_name}"
+        if not read_text(case, "case_id"):
+            yield Finding(f"{where}@case_id", "is missing")
+        for name, table in CASE_GROUPS.items():
+            if not name or name in case:
+                yield from _iter_table_findings(case[name] if name else case, table, f"{where}/{name}".rstrip("/"))
+        if ("trial" in case) != ("agent_reports" in case):
+            yield Finding(f"{where}/agent_reports", "is there without trials, or trials without it")
+
+
+def _iter_table_findings(group: Group, table: Mapping[str, Var], path: str) -> Iterator[Finding]:
+    """A variable is there if and only if its dimensions are, and looks as the table says."""
+    scales = _find_scales(group)
+    for name, var in table.items():
+        where = f"{path}/{name}"
+        if var.dims == (name,):
+            if name in group and not group[name].is_scale:
+                yield Finding(where, "is no dimension scale")
+        elif (name in group) != all(dim in scales for dim in var.dims):
+            yield Finding(where, f"is there without its dimensions {var.dims}, or they without it")
+        if name in group:
+            yield from _iter_var_findings(group[name], var, scales, where)
+
+
+def _find_scales(group: Group) -> dict[str, int]:
+    """The lengths of all dimensions that are known in a group: its own and those of the groups above."""
+    scales = _find_scales(group.parent) if group.name != "/" else {}
+    own = {name: item for name, item in group.items() if isinstance(item, Dataset) and item.is_scale}
+    return scales | {name: item.shape[0] for name, item in own.items()}
+
+
+def _iter_var_findings(dataset: Dataset, var: Var, scales: Mapping[str, int], where: str) -> Iterator[Finding]:
+    if dataset.dtype.kind != "S" if var.dtype == TEXT else dataset.dtype != np.dtype(var.dtype):
+        yield Finding(where, f"has type {dataset.dtype}, not {var.dtype}")
+    if dataset.shape != tuple(scales.get(dim, -1) for dim in var.dims):
+        yield Finding(where, f"has shape {dataset.shape}, which is not that of {var.dims}")
+    elif not dataset.is_scale and dimension_names(dataset) != list(var.dims):
+        yield Finding(where, f"has dimensions {dimension_names(dataset)}, not {list(var.dims)}")
+    if var.values and read_text(dataset, "flag_meanings") != " ".join(var.values):
+        yield Finding(f"{where}@flag_meanings", f"is {read_text(dataset, 'flag_meanings')!r}")
+    elif var.values and dataset[()].size and int(dataset[()].max()) >= len(var.values):
+        yield Finding(where, "has a value without a meaning")

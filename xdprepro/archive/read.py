@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A sealed file back as the Run that was measured."""
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, open_run, read_document, read_text
+from xdprepro.archive.schema import ABSENT, BOOT_KINDS
+from xdprepro.errors import STORAGE, XdpreproError
+from xdprepro.sample import PHASES, SIDES, TRIAL_STATUSES, Boot, Reading, Run, Sample, Stream, Trial, TrialKey
+
+Place = tuple[int, int]  # boot, trial
+Samples = Mapping[Place, tuple[Sample, ...]]
+Edges = Mapping[tuple[int, int, str], Mapping[str, tuple[Reading, ...]]]
+
+
+def load_run(path: Path) -> Run:
+    """The run of a sealed file, equal to the one that was sealed but for what canonical() evens out.
+
+    Raises XdpreproError(status=STORAGE) for a damaged file and for one of a newer major schema version.
+    """
+    with open_run(path) as file:
+        try:
+            return read_run(file)
+        except HDF5_ERRORS as error:
+            raise _damaged(path, error) from error
+
+
+def load_flags(path: Path) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
+    """The flags of every trial as bit masks, and the names of the bits."""
+    with open_run(path) as file:
+        try:
+            names = tuple(read_text(file, "flag_names").split())
+            return {key: mask for case_id, group in _iter_cases(file) for key, mask in _flags(case_id, group)}, names
+        except HDF5_ERRORS as error:
+            raise _damaged(path, error) from error
+
+
+def canonical(run: Run) -> Run:
+    """What of a run a file can tell apart.
+
+    Readings of an edge are ordered by source, edges without readings are left out, and so are zeros among the counters
+    of the DUT's XDP program, where a zero and no entry mean the same.
+    """
+    return replace(run, trials=tuple(_canonical_trial(trial) for trial in run.trials))
+
+
+def _canonical_trial(trial: Trial) -> Trial:
+    dut = replace(trial.dut, samples=tuple(_without_zeros(sample) for sample in trial.dut.samples))
+    return replace(trial, dut=_sort_edges(dut), tester=_sort_edges(trial.tester))
+
+
+def _without_zeros(sample: Sample) -> Sample:
+    counters = {key: n for key, n in sample.counters.items() if n or not key.startswith("xdp_prog.")}
+    return replace(sample, counters=counters)
+
+
+def _sort_edges(said: Stream) -> Stream:
+    edges = {edge: tuple(sorted(rs, key=lambda r: r.source)) for edge, rs in said.edges.items() if rs}
+    return replace(said, edges=edges)
+
+
+def read_run(file: File) -> Run:
+    """The run of an open file."""
+    plan = json.loads(read_document(file, "plan"))
+    documents = file["documents"]
+    trials = [trial for case_id, group in _iter_cases(file) for trial in _read_case(case_id, group)]
+    return Run(
+        run_id=read_text(file, "run_id"),
+        plan_id=read_text(file, "plan_id"),
+        suite=read_text(file, "suite"),
+        lab=read_text(file, "lab"),
+        lab_kind=read_text(file, "lab_kind"),
+        created_utc_ns=int(file.attrs["created_utc_ns"]),
+        closed_utc_ns=int(file.attrs["closed_utc_ns"]),
+        status=read_text(file, "status"),
+        restarts=int(file.attrs["restarts"]),
+        trials_per_restart=int(file.attrs["trials_per_restart"]),
+        design=read_text(file, "design"),
+        fingerprint=json.loads(read_document(file["fingerprint"], "json")),
+        documents={
+            read_text(documents[name], "name"): read_document(documents, name)
+            for name in documents
+            if "media_type" in documents[name].attrs
+        },
+        cases=dict(plan["cases"]),
+        skipped=dict(plan["skipped"]),
+        boots=_read_boots(file["boots"]),
+        trials=tuple(sorted(trials, key=lambda trial: trial.slot)),
+    )
+
+
+def _iter_cases(file: File) -> list[tuple[str, Group]]:
+    return [(read_text(group, "case_id"), group) for group in file["cases"].values()]
+
+
+def _flags(case_id: str, group: Group) -> list[tuple[TrialKey, int]]:
+    if "trial" not in group:
+        return []
+    flags = group["trial_flags"][()].tolist()
+    return [(TrialKey(case_id, boot, trial), flags[boot][trial]) for boot, trial in _iter_trials(group)]
+
+
+def _iter_trials(group: Group) -> list[tuple[int, int]]:
+    """Where there is a trial, as boot and trial."""
+    status = group["trial_status"][()]
+    return [(int(boot), int(trial)) for boot, trial in zip(*status.nonzero(), strict=True)]
+
+
+def _read_boots(group: Group) -> tuple[Boot, ...]:
+    if "boot" not in group:
+        return ()
+    column = {name: group[name][()].tolist() for name in group}
+    rows = zip(
+        *(column[name] for name in ("boot", "boot_kind", "boot_id", "kernel_release", "t_boot_utc_ns")), strict=True
+    )
+    return tuple(
+        Boot(index, BOOT_KINDS[kind], decode(boot_id), decode(release), t_utc_ns)
+        for index, kind, boot_id, release, t_utc_ns in rows
+    )
+
+
+def _read_case(case_id: str, group: Group) -> list[Trial]:
+    if "trial" not in group:
+        return []
+    places = _iter_trials(group)
+    reports = json.loads(read_document(group, "agent_reports"))
+    samples = {"dut": _read_samples(group, places, _DUT_BLOCKS), "tester": {}}
+    if "tester" in group:
+        samples["tester"] = _read_samples(group["tester"], places, _TESTER_BLOCKS)
+    edges = _read_edges(group["edges"], places) if "edges" in group else {}
+    column = {name: group[name][()].tolist() for name in ("trial_status", "slot", "t_epoch_ns")}
+    trials = []
+    for at in places:
+        boot, trial = at
+        report = reports[f"{boot}/{trial}"]
+        said = {
+            side: Stream(**report[side], samples=samples[side].get(at, ()), edges=edges.get((*at, side), {}))
+            for side in SIDES
+        }
+        trials.append(
+            Trial(
+                key=TrialKey(case_id, boot, trial),
+                slot=column["slot"][boot][trial],
+                t_utc_ns=column["t_epoch_ns"][boot][trial],
+                status=TRIAL_STATUSES[column["trial_status"][boot][trial] - 1],
+                reason=report["reason"],
+                **said,
+            )
+        )
+    return trials
+
+
+# Group below the one with the stamps -> axes after the sample, and the name that a place on them stands for.
+_Blocks = Mapping[str, tuple[tuple[str, ...], str]]
+_DUT_BLOCKS: _Blocks = {
+    "": (("cpu", "queue", "counter"), "xdp_prog.cpu{}.rxq{}.{}"),
+    "xsk_app": (("xsk_queue", "xsk_counter"), "xsk_app.q{}.{}"),
+    "other": (("other_counter",), "{}"),
+}
+_TESTER_BLOCKS: _Blocks = {"": (("tester_counter",), "{}")}
+
+
+def _read_samples(group: Group, places: Sequence[Place], blocks: _Blocks) -> Samples:
+    """The samples of every trial from the stamps of a group and the counters in it and below."""
+    if "valid" not in group:
+        return {}
+    column = {name: group[name][()] for name in ("t0_ns", "t1_ns", "phase", "valid")}
+    parts = [
+        _read_block(group[name] if name else group, axes, form)
+        for name, (axes, form) in blocks.items()
+        if name in ("", *group)
+    ]
+    samples = {}
+    for at in places:
+        count = int((column["valid"][at] & ABSENT == 0).sum())
+        stamps = zip(*(column[name][at].tolist()[:count] for name in ("phase", "t0_ns", "t1_ns")), strict=True)
+        samples[at] = tuple(
+            Sample(PHASES[phase - 1], t0_ns, t1_ns, {k: n for part in parts for k, n in part((*at, index))})
+            for index, (phase, t0_ns, t1_ns) in enumerate(stamps)
+        )
+    return samples
+
+
+def _read_block(group: Group, axes: Sequence[str], form: str) -> Callable[[tuple[int, ...]], list[tuple[str, int]]]:
+    """A function from boot, trial, sample to the counters that were there, with their names."""
+    if "counters" not in group:
+        return lambda _: []
+    names = [form.format(*place) for place in itertools.product(*(_read_scale(group[axis]) for axis in axes))]
+    counters = group["counters"][()]
+    there = group["present"][()] if "present" in group else counters
+    counters, there = (array.reshape(*array.shape[:3], -1) for array in (counters, there))
+
+    def read(at: tuple[int, ...]) -> list[tuple[str, int]]:
+        found = there[at].nonzero()[0]
+        return list(zip([names[one] for one in found], counters[at][found].tolist(), strict=True))
+
+    return read
+
+
+def _read_scale(dataset: Dataset) -> list[Any]:
+    values = dataset[()].tolist()
+    return [decode(value) if isinstance(value, bytes) else value for value in values]
+
+
+def _read_edges(group: Group, places: Sequence[Place]) -> Edges:
+    """The readings of every trial and side, by edge."""
+    edges, sources = _read_scale(group["edge"]), _read_scale(group["edge_source"])
+    column = {name: group[name][()] for name in ("source_present", "t0_ns", "t1_ns")}
+    counters = _read_edge_counters(group, sources)
+    found: dict[tuple[int, int, str], dict[str, tuple[Reading, ...]]] = {}
+    for place, (edge, edge_name), source in itertools.product(places, enumerate(edges), range(len(sources))):
+        at = (*place, edge, source)
+        if column["source_present"][at]:
+            side, _, name = sources[source].partition(".")
+            reading = Reading(name, int(column["t0_ns"][at]), int(column["t1_ns"][at]), counters(at))
+            readings = found.setdefault((*place, side), {})
+            readings[edge_name] = (*readings.get(edge_name, ()), reading)
+    return found
+
+
+def _read_edge_counters(group: Group, sources: Sequence[str]) -> Callable[[tuple[int, ...]], dict[str, int]]:
+    """A function from boot, trial, edge, source to the counters that were there."""
+    if "edge_counter" not in group:
+        return lambda _: {}
+    values, present = group["values"][()], group["present"][()]
+    names: dict[int, list[tuple[int, str]]] = {}
+    texts = _read_scale(group["edge_counter"])
+    for place, (text, source) in enumerate(zip(texts, group["source_index"][()].tolist(), strict=True)):
+        names.setdefault(source, []).append((place, text[len(sources[source]) + 1 :]))
+
+    def read(at: tuple[int, ...]) -> dict[str, int]:
+        *edge, source = at
+        row, there = values[tuple(edge)], present[tuple(edge)]
+        return {name: int(row[place]) for place, name in names.get(source, ()) if there[place]}
+
+    return read
+
+
+def _damaged(path: Path, error: Exception) -> XdpreproError:
+    return XdpreproError(
+        f"{path}: damaged: {error}", hint=f"'xdprepro archive verify {path}' names what is damaged", status=STORAGE
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From a run to its sealed file, and from a journal that a crash left to what can be saved of it."""
+
+import hashlib
+import secrets
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from xdprepro.archive.check import check_structure
+from xdprepro.archive.durable import sidecar, storage_error, sync_directory, write_durably
+from xdprepro.archive.find import format_manifest, make_info
+from xdprepro.archive.hdf5 import HDF5_ERRORS, open_run
+from xdprepro.archive.journal import FOLDER, hold_journal, read_journal
+from xdprepro.archive.read import canonical, load_flags, load_run, read_run
+from xdprepro.archive.write import build_image
+from xdprepro.errors import BUSY, STORAGE, XdpreproError
+from xdprepro.sample import Run, TrialKey, parse_journal
+
+DEFAULT_DIRECTORY = Path(__file__).parents[2] / "archive/runs"
+
+
+def make_run_id() -> str:
+    """A new UUID of version 7 (RFC 9562): ids sort by the millisecond of their making."""
+    value = time.time_ns() // 10**6 << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    return str(uuid.UUID(int=value))
+
+
+def prepare_directory(directory: Path | None) -> Path:
+    """The archive's folder, made if need be, in which a file can be written now."""
+    folder = directory or DEFAULT_DIRECTORY
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")
+            file.flush()
+    except OSError as error:
+        raise storage_error(error, folder, "preparing the archive") from None
+    return folder
+
+
+def seal(run: Run, directory: Path, flags: Mapping[TrialKey, int], flag_names: Sequence[str]) -> Path:
+    """Write a run as `<run_id>.h5` with its checksum and manifest; the file is read back whole before it gets its name.
+
+    Sealing a run again is harmless: it completes what a crash left incomplete, and never replaces a sealed file.
+    """
+    path = directory / f"{run.run_id}.h5"
+    doing = f"sealing run {run.run_id}"
+    if _is_sealed_as(path, run):
+        data = path.read_bytes()
+        flags, _ = load_flags(path)
+    else:
+        data = build_image(run, flags, flag_names)
+    write_durably(path, data, doing=doing, check=lambda part: _check_part(part, data, run))
+    info = make_info(path, data, run, flags)
+    write_durably(sidecar(path), f"{info.sha256}  {path.name}\n".encode(), doing=doing)
+    write_durably(path.with_suffix(".json"), format_manifest(info), doing=doing, replace=True)
+    return path
+
+
+def _is_sealed_as(path: Path, run: Run) -> bool:
+    """Whether the file is there and holds this run, perhaps written by another version of xdprepro."""
+    try:
+        return path.exists() and canonical(load_run(path)) == canonical(run)
+    except XdpreproError:
+        return False
+
+
+def _check_part(part: Path, data: bytes, run: Run) -> None:
+    """Read what is on disk as any reader would; nothing less gets the name of a sealed file."""
+    try:
+        with open_run(part) as file:
+            findings = check_structure(file)
+            same = canonical(read_run(file)) == canonical(run)
+    except HDF5_ERRORS as error:
+        raise XdpreproError(
+            f"{part}: cannot be read back: {error}", hint="check the disk (dmesg)", status=STORAGE
+        ) from error
+    if findings:
+        raise XdpreproError(f"{part}: {findings[0].where}: {findings[0].what}", status=STORAGE)
+    if not same or part.read_bytes() != data:
+        raise XdpreproError(
+            f"{part}: reads back as other than what was written", hint="the journal is kept", status=STORAGE
+        )
+
+
+def unsealed(directory: Path) -> list[Path]:
+    """The journals whose writer is gone, the oldest first: what a crash or a full disk left."""
+    left = []
+    for path in sorted((directory / FOLDER).glob("*.journal")):
+        try:
+            with hold_journal(path):
+                left.append(path)
+        except XdpreproError as error:
+            if error.status != BUSY:
+                raise
+    return left
+
+
+def recover(journal: Path, flags_of: Callable[[Run], tuple[Mapping[TrialKey, int], Sequence[str]]]) -> Path | None:
+    """Seal what a journal holds, as `partial` unless it was complete, then remove it.
+
+    Nothing is sealed of a journal in which no trial began. Raises XdpreproError(status=BUSY) while the writer lives.
+    """
+    with hold_journal(journal):
+        run = parse_journal(read_journal(journal))
+        path = seal(run, journal.parent.parent, *flags_of(run)) if run.trials else None
+        remove_journal(journal)
+    return path
+
+
+def remove_journal(journal: Path) -> None:
+    """Remove the journal of a run that is sealed, or in which no trial was finished; any other is refused."""
+    path = journal.parent.parent / f"{journal.stem}.h5"
+    try:
+        if not _is_whole(path) and (count := _count_finished(journal)):
+            raise XdpreproError(
+                f"{journal}: not removed, its {count} finished trials are not sealed",
+                hint="seal them with 'xdprepro archive recover'",
+                status=STORAGE,
+            )
+        journal.unlink()
+        sync_directory(journal.parent)
+    except OSError as error:
+        raise storage_error(error, journal, "removing the journal") from None
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a sealed file and its checksum are there and agree."""
+    if not (path.exists() and sidecar(path).exists()):
+        return False
+    return sidecar(path).read_text().split()[:1] == [hashlib.sha256(path.read_bytes()).hexdigest()]
+
+
+def _count_finished(journal: Path) -> int:
+    ends = [record for record in read_journal(journal) if record["rec"] == "trial_end"]
+    return sum(1 for record in ends if record["status"] in ("ok", "failed"))
