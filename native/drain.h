@@ -4,7 +4,7 @@
 
 #include "sample.h"
 
-/* Take samples of phase `drain` until the cheap counters stand still. */
+/* Take samples of phase `drain` until the packets of the cheap sources stand still. */
 int drain(struct sampler *sampler, int64_t interval_ns, int64_t *took_ns);
 
 #endif

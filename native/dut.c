@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The roles `sink` and `forward`: the device under test. */
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "../bpf/record.h"
 #include "clock.h"
@@ -9,6 +9,7 @@
 #include "drain.h"
 #include "error.h"
 #include "out.h"
+#include "rxdrop.h"
 #include "trial.h"
 
 struct dut {
@@ -16,6 +17,7 @@ struct dut {
 	struct port port;
 	struct link egress;
 	struct sampler sampler;
+	struct rxdrop *rxdrop; /* NULL unless packets go to sockets */
 };
 
 /* Wait for a time and sample; `next` is COMMAND_TIMEOUT unless a command came first. */
@@ -71,11 +73,29 @@ static int stop(struct dut *dut)
 	return result;
 }
 
+static int describe_sockets(const struct dut *dut, json_t **extra)
+{
+	json_t *list;
+	int result;
+
+	*extra = NULL;
+	if (!dut->rxdrop)
+		return 0;
+	result = rxdrop_verify(dut->rxdrop, &list);
+	if (!result)
+		*extra = json_pack("{s:o}", "xsk", list);
+	return result;
+}
+
 static int run(struct dut *dut)
 {
 	bool gone = false;
 	enum command next;
-	int result = trial_ready(&dut->port, &dut->sampler, NULL);
+	json_t *extra;
+	int result = describe_sockets(dut, &extra);
+
+	if (!result)
+		result = trial_ready(&dut->port, &dut->sampler, extra);
 
 	if (!result)
 		result = command_wait(NO_DEADLINE, -1, &next);
@@ -124,6 +144,12 @@ static int add_sources(struct dut *dut)
 {
 	int result = port_add_sources(&dut->port, &dut->sampler);
 
+	if (dut->rxdrop) {
+		sampler_add(&dut->sampler,
+			    (struct source){"xsk_app", rxdrop_read, dut->rxdrop, true});
+		sampler_add(&dut->sampler,
+			    (struct source){"xsk", rxdrop_read_statistics, dut->rxdrop, false});
+	}
 	if (dut->egress.ifindex == dut->port.link.ifindex)
 		return result;
 	sampler_add(&dut->sampler,
@@ -131,6 +157,30 @@ static int add_sources(struct dut *dut)
 	sampler_add(&dut->sampler,
 		    (struct source){"egress_ethtool", ethtool_read, dut->egress.ifname, false});
 	return result;
+}
+
+static int create_sockets(struct dut *dut)
+{
+	int result;
+
+	if (!dut->spec->test_case->sockets)
+		return 0;
+	dut->rxdrop = aligned_alloc(128, sizeof(*dut->rxdrop));
+	if (!dut->rxdrop)
+		return fail(ENOMEM, dut->spec->ifname, "make sockets");
+	result = rxdrop_create(dut->rxdrop, dut->spec->ifname, &dut->spec->xsk, &dut->port.program);
+	if (!result)
+		return rxdrop_start(dut->rxdrop);
+	free(dut->rxdrop);
+	dut->rxdrop = NULL;
+	return result;
+}
+
+static void destroy_sockets(struct dut *dut)
+{
+	if (dut->rxdrop)
+		rxdrop_destroy(dut->rxdrop);
+	free(dut->rxdrop);
 }
 
 int dut_run(const struct spec *spec)
@@ -145,11 +195,16 @@ int dut_run(const struct spec *spec)
 		result = create_port(&dut);
 	if (result)
 		goto destroy_sampler;
-	result = add_sources(&dut);
+	/* Sockets first: a packet that comes before its socket would be passed to the stack. */
+	result = create_sockets(&dut);
+	if (!result)
+		result = add_sources(&dut);
 	if (!result)
 		result = port_attach(&dut.port, spec->attach_mode);
 	if (!result)
 		result = run(&dut);
+	attachment_destroy(&dut.port.attachment);
+	destroy_sockets(&dut);
 	port_destroy(&dut.port);
 destroy_sampler:
 	sampler_destroy(&dut.sampler);

@@ -69,6 +69,7 @@ const struct test_case test_cases[] = {
 	CASE("xdp.redirect.swap-macs", ROLE_FORWARD, XDP_REDIRECT_SWAP_MACS, .egress = EGRESS_KNOB),
 	CASE("xdp.redirect-map.swap-macs", ROLE_FORWARD, XDP_REDIRECT_MAP_SWAP_MACS,
 	     .egress = EGRESS_MAP),
+	CASE("xsk.rxdrop", ROLE_SINK, XSK_RXDROP, .sockets = true),
 	CASE("bare.drop", ROLE_SINK, BARE_DROP, .bare = true),
 	CASE("bare.tx.swap-macs", ROLE_FORWARD, BARE_TX, .bare = true),
 	CASE("bare.redirect-map.swap-macs", ROLE_FORWARD, BARE_REDIRECT_MAP, .egress = EGRESS_MAP,
