@@ -21,6 +21,7 @@ from xdprepro.archive.verify import verify_run
 
 __all__ = [
     "DEFAULT_DIRECTORY",
+    "DEFAULT_DIRECTORY",
     "Finding",
     "Journal",
     "RunInfo",
