@@ -79,9 +79,9 @@ def _later(edge: Json) -> Json:
 
 
 def _spread(action: str, packets: int, cores: int) -> dict[str, int]:
-    """The packets of one action, as even as they go over the CPUs."""
+    """The packets of one action, as even as they go over the CPUs, each with a queue of its own."""
     parts = [packets // cores + (cpu < packets % cores) for cpu in range(cores)]
-    return {f"cpu{cpu}.rxq0.{action}.packets": part for cpu, part in enumerate(parts)}
+    return {f"cpu{cpu}.rxq{cpu}.{action}.packets": part for cpu, part in enumerate(parts)}
 
 
 def _sample(case: Case, index: int, packets: int, cores: int) -> Json:

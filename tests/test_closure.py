@@ -67,6 +67,26 @@ def test_what_the_tester_refused_was_never_accepted() -> None:
     assert (found.generated, found.refused, found.accepted, found.open) == (TOTAL + 40, 40, TOTAL, False)
 
 
+@pytest.mark.parametrize("dropped", [0, 40])
+def test_what_af_packet_sent_again_was_not_lost(dropped: int) -> None:
+    # Whether a port counts its refusals or says that it is busy differs; the frame stays in the ring either way.
+    case = replace(DROP, generator="af-packet")
+    found = close(make_trial(case, tester_end={"generator.cpu1.errors": 40, "netdev.tx_dropped": dropped}), case)
+    assert (found.accepted, found.refused, found.open) == (TOTAL, 0, False)
+
+
+def test_drops_beyond_the_refusals_of_af_packet_are_lost_frames() -> None:
+    case = replace(DROP, generator="af-packet")
+    changes = {"generator.cpu1.errors": 40, "netdev.tx_dropped": 43, "generator.cpu1.packets": 3}
+    found = close(make_trial(case, tester_end=changes), case)
+    assert (found.accepted, found.refused, found.open) == (TOTAL, 3, False)
+
+
+def test_errors_of_live_frames_are_no_refusals() -> None:
+    changes = {"generator.cpu1.errors": 40, "netdev.tx_dropped": 40, "generator.cpu1.packets": 40}
+    assert close(make_trial(DROP, tester_end=changes), DROP).refused == 40
+
+
 def test_drops_before_the_program_are_found() -> None:
     trial = make_trial(DROP, tester_end={"generator.cpu1.packets": 9}, dut_end={"ethtool.rx_queue_1_drops": 9})
     found = close(trial, DROP)

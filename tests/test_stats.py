@@ -2,7 +2,7 @@
 """Rates from counters, and intervals against values known from elsewhere."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy")
 
 
 def rate_of(trial: Trial, case: Case) -> stats.Rate:
-    rate = stats.trial_rate(trial, {"case": case.case})
+    rate = stats.trial_rate(trial, asdict(case))
     assert rate is not None
     return rate
 
@@ -79,6 +79,14 @@ def test_a_cpu_with_a_stray_packet_is_no_core() -> None:
     assert rate_of(with_samples(trial, *rest, stray), DROP).cores == 1
 
 
+@pytest.mark.parametrize(("attach_mode", "cores"), [("native", 1), ("skb", 2)])
+def test_a_native_queue_that_moves_between_cpus_is_one_core(attach_mode: str, cores: int) -> None:
+    first = Sample("measure", 0, 1000, {})
+    last = Sample("measure", 1000, 2000, {f"xdp_prog.cpu{cpu}.rxq0.XDP_DROP.packets": 50 for cpu in (0, 1)})
+    trial = with_samples(make_trial(DROP), first, last)
+    assert rate_of(trial, replace(DROP, attach_mode=attach_mode)).cores == cores
+
+
 def test_forwarded_packets_count_only_as_far_as_they_came_back() -> None:
     rate = rate_of(make_trial(TX, ns=100.0, returned_share=0.75), TX)
     assert rate.packets == 10_000_000
@@ -100,12 +108,12 @@ def test_nothing_forwarded_is_a_rate_of_zero() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_rate_from_fewer_than_two_samples(count: int) -> None:
     trial = make_trial(DROP)
-    assert stats.trial_rate(with_samples(trial, *trial.dut.samples[:count]), {"case": DROP.case}) is None
+    assert stats.trial_rate(with_samples(trial, *trial.dut.samples[:count]), asdict(DROP)) is None
 
 
 def test_no_rate_when_no_time_passed() -> None:
     sample = make_trial(DROP).dut.samples[0]
-    assert stats.trial_rate(with_samples(make_trial(DROP), sample, sample), {"case": DROP.case}) is None
+    assert stats.trial_rate(with_samples(make_trial(DROP), sample, sample), asdict(DROP)) is None
 
 
 def test_no_packets_is_a_rate_of_zero() -> None:

@@ -8,6 +8,7 @@ Arrays are float64 of shape (restarts,), in ns per packet unless said otherwise.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ def trial_rate(trial: Trial, params: Mapping[str, Any]) -> Rate | None:
     return Rate(
         packets=max(0, sum_counters(last.counters, pattern) - sum_counters(first.counters, pattern)),
         window_ns=last.t1_ns - first.t1_ns,
-        cores=_count_cores(first.counters, last.counters),
+        cores=_count_cores(first.counters, last.counters, attach_mode=params["attach_mode"]),
         returned=returned_share(trial, params),
     )
 
@@ -124,17 +125,19 @@ def returned_share(trial: Trial, params: Mapping[str, Any]) -> float:
     return min(1.0, max(0.0, returned / forwarded)) if forwarded > 0 else 0.0
 
 
-def _count_cores(first: Counters, last: Counters) -> int:
-    """CPUs that ran the program for a share of the packets worth the name, at least 1.
+def _count_cores(first: Counters, last: Counters, *, attach_mode: str) -> int:
+    """How many CPUs at a time ran the program for a share of the packets worth the name, at least 1.
 
-    With a socket, too, these are the receiving cores; the application's one thread more is part of the case.
+    A native queue is polled by one CPU at a time, however often it moves. With a socket, too, these are the receiving
+    cores; the application's one thread more is part of the case.
     """
-    per_cpu: dict[str, int] = {}
+    packets = {"cpu": Counter[str](), "rxq": Counter[str]()}
     for name, value in last.items():
-        if found := re.fullmatch(r"xdp_prog\.(cpu\d+)\.rxq\d+\.\w+\.packets", name):
-            per_cpu[found[1]] = per_cpu.get(found[1], 0) + value - first.get(name, 0)
-    total = sum(per_cpu.values())
-    return max(1, sum(count >= CORE_SHARE * total > 0 for count in per_cpu.values()))
+        if found := re.fullmatch(r"xdp_prog\.(cpu\d+)\.(rxq\d+)\.\w+\.packets", name):
+            packets["cpu"][found[1]] += value - first.get(name, 0)
+            packets["rxq"][found[2]] += value - first.get(name, 0)
+    cpus, queues = (sum(n >= CORE_SHARE * of.total() > 0 for n in of.values()) for of in packets.values())
+    return max(1, min(cpus, queues) if attach_mode == "native" else cpus)
 
 
 def restart_means(by_restart: Mapping[int, Sequence[float]]) -> Floats:
