@@ -64,7 +64,12 @@ class Comparison:
 
 
 def compare(
-    a: RunView, b: RunView, *, margin_pct: float = MIN_MARGIN_PCT, level: float = 0.99, allow_confounded: bool = False
+    a: RunView,
+    b: RunView,
+    *,
+    margin_pct: float = MIN_MARGIN_PCT,
+    level: float = stats.LEVEL,
+    allow_confounded: bool = False,
 ) -> Comparison:
     """What changed from run A to run B.
 

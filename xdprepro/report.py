@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from xdprepro import stats
 from xdprepro.closure import MEANINGS, flag_names, mode_mismatches
 from xdprepro.comparable import Mismatch
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
@@ -39,7 +40,7 @@ def case_table(view: RunView) -> Table:
         Column("case_id", "case", words=True),
         Column("pps", "Mpps", digits_cell(3, scale=1e-6)),
         Column("ns_per_packet", "ns/packet/core", digits_cell(1)),
-        Column("ns_interval", "99 % interval, ns", interval_cell(1, sign=False)),
+        Column("ns_interval", f"{100 * stats.LEVEL:g} % interval, ns", interval_cell(1, sign=False)),
         Column("restart_spread_pct", "spread of restarts, %", digits_cell(1)),
         Column("restarts", "restarts"),
         Column("trials_used", "trials used"),
@@ -58,7 +59,7 @@ def case_table(view: RunView) -> Table:
 def _case_row(view: RunView, case_id: str) -> dict[str, Any]:
     rates = case_rates(view, case_id)
     trials = view.of_case(case_id)
-    estimate = rates.estimate
+    estimate = rates.estimate()
     spread = 100 * estimate.sd / estimate.mean if estimate and estimate.sd is not None else None
     return {
         "case_id": case_id,
@@ -165,7 +166,7 @@ def cost_table(view: RunView) -> Table:
         Column("without", "from", words=True),
         Column("with", "to", words=True),
         Column("delta_ns", "ns/packet", digits_cell(1, sign=True)),
-        Column("ns_interval", "99 % interval, ns", interval_cell(1)),
+        Column("ns_interval", f"{100 * stats.LEVEL:g} % interval, ns", interval_cell(1)),
         Column("restarts", "restarts"),
         Column("note", "note", words=True),
     )
@@ -208,7 +209,7 @@ def _shorten(value: Any) -> str:
 
 def compare_table(comparison: Comparison) -> Table:
     """A verdict for each case, with all that it rests on."""
-    level = f"{comparison.level:.0%}".replace("%", " %")
+    level = f"{100 * comparison.level:g} %"
     columns = (
         Column("case_id", "case", words=True),
         Column("restarts", "restarts A:B", lambda pair: f"{pair[0]}:{pair[1]}"),
@@ -225,14 +226,14 @@ def compare_table(comparison: Comparison) -> Table:
         Column("verdict", "verdict", words=True),
         Column("reason", "reason", words=True),
     )
-    rows = tuple(_compare_row(case) for case in comparison.cases)
+    rows = tuple(_compare_row(case, comparison.level) for case in comparison.cases)
     return Table(
         "compare", "Verdicts (ns per packet: plus is slower)", columns, rows, tuple(_compare_notes(comparison))
     )
 
 
-def _compare_row(case: CaseComparison) -> dict[str, Any]:
-    a, b = case.a.estimate, case.b.estimate
+def _compare_row(case: CaseComparison, level: float) -> dict[str, Any]:
+    a, b = case.a.estimate(level), case.b.estimate(level)
     ns, pct = case.delta_ns, case.delta_pct
     return {
         "case_id": case.case_id,

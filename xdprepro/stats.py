@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 # A CPU that saw less of the window's packets did not serve the case: a timer moved there for a moment.
 CORE_SHARE = 0.01
 MAX_RESTARTS = 1000
+LEVEL = 0.99  # of confidence intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def restart_means(by_restart: Mapping[int, Sequence[float]]) -> Floats:
     return np.array([np.mean(by_restart[boot]) for boot in sorted(by_restart)], dtype=np.float64)
 
 
-def estimate(values: ArrayLike, level: float = 0.99) -> Estimate:
+def estimate(values: ArrayLike, level: float = LEVEL) -> Estimate:
     """Mean and Student's t interval (1908) of at least one restart mean."""
     x = np.asarray(values, dtype=np.float64)
     mean = float(x.mean())
@@ -156,7 +157,7 @@ def estimate(values: ArrayLike, level: float = 0.99) -> Estimate:
     return Estimate(int(x.size), mean, sd, (mean - half, mean + half))
 
 
-def welch_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Difference:
+def welch_interval(a: ArrayLike, b: ArrayLike, *, level: float = LEVEL) -> Difference:
     """Mean of b minus mean of a, without assuming equal spread (Welch 1947, degrees of freedom by Satterthwaite 1946).
 
     Needs two values a side. Without any spread on either side the interval is a point and p is 0 or 1: that is for
@@ -169,7 +170,7 @@ def welch_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Differ
     return _difference(float(y.mean() - x.mean()), se, dof, level)
 
 
-def paired_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Difference:
+def paired_interval(a: ArrayLike, b: ArrayLike, *, level: float = LEVEL) -> Difference:
     """Mean of b minus a, value by value: for two cases that were measured in the same restarts. Needs two pairs."""
     d = np.asarray(b, dtype=np.float64) - np.asarray(a, dtype=np.float64)
     if d.size < 2:
@@ -177,7 +178,7 @@ def paired_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Diffe
     return _difference(float(d.mean()), float(d.std(ddof=1)) / math.sqrt(d.size), d.size - 1, level)
 
 
-def relative_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.99) -> Difference:
+def relative_interval(a: ArrayLike, b: ArrayLike, *, level: float = LEVEL) -> Difference:
     """Change from a to b in percent: Welch's interval of the logarithms, exponentiated.
 
     The point is the ratio of geometric means, so a to b and b to a agree. `p` tests a ratio of 1. All values must be

@@ -46,10 +46,9 @@ class CaseRates:
     trials: int
     excluded: tuple[tuple[Trial, tuple[str, ...]], ...]
 
-    @property
-    def estimate(self) -> Estimate | None:
+    def estimate(self, level: float = stats.LEVEL) -> Estimate | None:
         """Mean ns per packet with its interval; None without a usable trial."""
-        return stats.estimate(self.ns) if self.boots else None
+        return stats.estimate(self.ns, level) if self.boots else None
 
     @property
     def pps(self) -> float | None:

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What people and programs read: tables of runs, costs and comparisons."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make_trial
+
+from xdprepro import report
+from xdprepro.compare import Comparison, compare
+from xdprepro.costs import COSTS, case_costs
+from xdprepro.sample import Run, Stream
+from xdprepro.suite import CASE_KINDS, Case
+from xdprepro.table import Table, as_json, as_text
+from xdprepro.view import view_run
+
+DROP = Case("xdp.drop.no-touch")
+READ = Case("xdp.drop.read-data")
+TX = Case("xdp.tx.swap-macs")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy")
+
+QUIET = (100.0, 100.1, 99.9, 100.05, 99.95)
+
+
+def row(table: Table, index: int = 0) -> dict[str, Any]:
+    return dict(table.rows[index])
+
+
+def text_row(table: Table, index: int = 0) -> dict[str, str]:
+    return dict(zip((column.key for column in table.columns), as_text(table)[index], strict=True))
+
+
+def broken_run() -> Run:
+    """Two good restarts of one case; one restart, no usable trial and no trial at all of others."""
+    lost = {"generator.cpu1.packets": 1}
+    trials = [make_trial(DROP, boot=boot, ns=100.0 + boot) for boot in range(2)]
+    trials += [make_trial(READ, boot=0), make_trial(TX, boot=0, tester_end=lost)]
+    trials += [replace(make_trial(XSK, boot=0, status="failed"), dut=Stream(error="it went"))]
+    return make_run(trials, [DROP, READ, TX, XSK, Case("xdp.pass.no-touch")], skipped={"xdp.x": "no port"})
+
+
+def comparisons() -> list[Comparison]:
+    cases = [DROP, READ]
+    trials = [make_trial(case, boot=boot, ns=ns) for case in cases for boot, ns in enumerate(QUIET)]
+    a = make_run(trials, cases)
+    b = replace(broken_run(), run_id="b", fingerprint=make_fingerprint(cpu__governor="powersave"))
+    return [compare(view_run(a), view_run(b), allow_confounded=allowed) for allowed in (False, True)]
+
+
+def every_table() -> list[Table]:
+    view = view_run(broken_run())
+    tables = [report.run_summary(view), report.case_table(view), report.cost_table(view)]
+    tables += [report.trial_table(view, case_id) for case_id in view.run.cases]
+    tables += [report.closure_table(one) for one in view.trials]
+    for comparison in comparisons():
+        tables += [report.mismatch_table(comparison), report.compare_table(comparison)]
+    return tables
+
+
+# All tables
+
+
+def test_every_table_is_json_without_nan() -> None:
+    for table in every_table():
+        json.dumps(as_json(table), allow_nan=False)
+
+
+def test_every_table_has_a_cell_for_each_column() -> None:
+    for table in every_table():
+        assert {len(cells) for cells in as_text(table)} <= {len(table.columns)}
+        assert all(isinstance(cell, str) for cells in as_text(table) for cell in cells)
+
+
+def test_rows_of_a_table_have_the_same_keys() -> None:
+    for table in every_table():
+        assert len({tuple(one) for one in table.rows}) <= 1
+
+
+def test_what_is_missing_is_a_dash_and_null_with_a_reason() -> None:
+    table = report.case_table(view_run(broken_run()))
+    for index, reason in ((2, "all trials are excluded"), (3, "it failed"), (4, "no trial was measured")):
+        assert (text_row(table, index)["pps"], text_row(table, index)["ns_per_packet"]) == ("-", "-")
+        assert as_json(table)["rows"][index]["pps"] is None
+        assert row(table, index)["note"] == reason
+
+
+def test_an_infinite_time_is_a_dash_and_null() -> None:
+    trial = make_trial(DROP)
+    still = tuple(replace(sample, counters={}) for sample in trial.dut.samples)
+    run = make_run([replace(trial, dut=replace(trial.dut, samples=still))], [DROP])
+    table = report.trial_table(view_run(run), DROP.id)
+    assert text_row(table)["ns_per_packet"] == "-"
+    assert as_json(table)["rows"][0]["ns_per_packet"] is None
+    assert as_json(table)["rows"][0]["flags"] == ["no_packets", "stalled"]
+
+
+KEYS: dict[str, Sequence[str]] = {
+    "run": ("fact", "value"),
+    "cases": (
+        *("case_id", "pps", "ns_per_packet", "ns_interval", "restart_spread_pct", "restarts", "trials_used"),
+        *("trials_excluded", "mode", "generator", "cores", "flags", "note"),
+    ),
+    "trials": (
+        *("case_id", "boot", "trial", "slot", "status", "pps", "ns_per_packet", "accepted", "accounted"),
+        *("usable", "flags", "note"),
+    ),
+    "closure": ("place", "packets"),
+    "costs": ("cost", "without", "with", "delta_ns", "ns_interval", "restarts", "note"),
+    "differences": ("key", "a", "b", "serious", "case_id"),
+    "compare": (
+        *("case_id", "restarts", "pps_a", "pps_b", "ns_a", "ns_a_interval", "ns_b", "ns_b_interval"),
+        *("delta_ns", "delta_ns_interval", "delta_pct", "delta_pct_interval", "p", "p_adjusted"),
+        *("mde_ns", "mde_pct", "more_restarts", "excluded_a", "excluded_b", "verdict", "reason"),
+    ),
+}
+
+
+def test_json_keys_are_those_that_scripts_rely_on() -> None:
+    for table in every_table():
+        assert {tuple(one) for one in table.rows} <= {tuple(KEYS[table.name])}
+
+
+# A run
+
+
+def test_summary_names_kernel_machine_and_lab() -> None:
+    table = report.run_summary(view_run(broken_run()))
+    facts = {one["fact"]: one["value"] for one in table.rows}
+    assert facts["kernel"] == "6.12.1"
+    assert facts["lab"] == "veth (veth)"
+    assert facts["trials"] == "5 measured, 3 usable for verdicts"
+    assert table.notes == ("skipped xdp.x: no port",)
+
+
+def test_case_table_has_the_figures_in_si_and_in_words() -> None:
+    table = report.case_table(view_run(make_case_run(DROP, [90.0, 110.0])))
+    found, text = row(table), text_row(table)
+    assert found["ns_per_packet"] == pytest.approx(100.0)
+    assert found["pps"] == pytest.approx(10e6)
+    assert found["restart_spread_pct"] == pytest.approx(14.14, abs=0.01)
+    assert (text["pps"], text["ns_per_packet"], text["restart_spread_pct"]) == ("10.000", "100.0", "14.1")
+    assert (found["mode"], found["generator"], text["cores"]) == ("native", "live-frames", "1")
+
+
+def test_case_table_shows_what_a_socket_got() -> None:
+    assert row(report.case_table(view_run(make_case_run(XSK, QUIET))))["mode"] == "native copy"
+
+
+def test_one_restart_has_no_spread_and_says_so() -> None:
+    table = report.case_table(view_run(make_case_run(DROP, [100.0])))
+    assert (text_row(table)["ns_interval"], text_row(table)["restart_spread_pct"]) == ("-", "-")
+    assert row(table)["note"] == "one restart: no spread"
+
+
+def test_case_table_explains_its_flags() -> None:
+    table = report.case_table(view_run(broken_run()))
+    assert row(table, 2)["flags"] == ["loss_open"]
+    assert row(table, 2)["trials_excluded"] == 1
+    assert "loss_open: packets are missing, counted twice or cannot be counted" in table.notes
+
+
+def test_trial_table_says_why_a_trial_is_not_used() -> None:
+    view = view_run(broken_run())
+    lost = row(report.trial_table(view, TX.id))
+    assert (lost["usable"], lost["accepted"] - lost["accounted"]) == (False, 1)
+    assert lost["note"].endswith("1 missing")
+    assert row(report.trial_table(view, XSK.id))["note"] == "it failed"
+
+
+def test_closure_table_adds_up() -> None:
+    trial = make_trial(TX, returned_share=0.5, tester_end={"generator.cpu1.packets": 9, "netdev.tx_dropped": 7})
+    view = view_run(make_run([trial], [TX]))
+    table = report.closure_table(view.trials[0])
+    total = 10_000_000 + OUTSIDE
+    assert [(one["place"], one["packets"]) for one in table.rows] == [
+        ("handed over by the generator", total + 9),
+        ("refused by the tester's port", 7),
+        ("accepted", total + 2),
+        ("  returned", total // 2),
+        ("  not sent", total - total // 2),
+        ("accounted for", total),
+        ("missing", 2),
+    ]
+    assert table.title.endswith(": open")
+    assert table.notes == (f"receive: {total + 2} in, {total} counted, 2 missing",)
+
+
+# Costs
+
+
+def test_costs_are_differences_of_known_cases() -> None:
+    assert {case for _, *pair in COSTS for case in pair} <= CASE_KINDS.keys()
+
+
+def run_of(ns: dict[Case, Sequence[float]]) -> Run:
+    trials = [make_trial(case, boot=boot, ns=one) for case, values in ns.items() for boot, one in enumerate(values)]
+    return make_run(trials, list(ns))
+
+
+def test_a_cost_is_paired_by_restart() -> None:
+    # The restarts differ by far more than the two cases, and the pairs agree.
+    run = run_of({DROP: [100.0, 150.0, 200.0], READ: [103.0, 153.1, 202.9]})
+    [cost] = case_costs(view_run(run))
+    assert (cost.name, cost.without, cost.with_) == ("read the Ethernet header", DROP.id, READ.id)
+    assert cost.delta_ns == pytest.approx(3.0, abs=1e-3)
+    assert cost.interval_ns == pytest.approx((3 - 0.573, 3 + 0.573), abs=1e-3)
+
+
+def test_a_cost_uses_only_restarts_with_both_cases() -> None:
+    run = run_of({DROP: [100.0, 100.0, 100.0], READ: [105.0, 107.0]})
+    [cost] = case_costs(view_run(run))
+    assert cost.restarts == 2
+    assert cost.delta_ns == pytest.approx(6.0, abs=1e-4)
+
+
+def test_a_cost_from_one_restart_has_no_interval() -> None:
+    [cost] = case_costs(view_run(run_of({DROP: [100.0], READ: [105.0]})))
+    assert cost.delta_ns == pytest.approx(5.0, abs=1e-4)
+    assert (cost.interval_ns, cost.note) == (None, "one restart: no interval")
+
+
+def test_a_cost_without_a_common_restart_says_so() -> None:
+    trials = [make_trial(DROP, boot=0), make_trial(READ, boot=1)]
+    table = report.cost_table(view_run(make_run(trials, [DROP, READ])))
+    assert text_row(table)["delta_ns"] == "-"
+    assert row(table)["note"] == "no restart has usable trials of both"
+
+
+def test_cases_with_other_parameters_have_no_cost() -> None:
+    long = replace(READ, frame_len=1514)
+    assert case_costs(view_run(run_of({DROP: QUIET, long: QUIET}))) == ()
+
+
+def test_user_space_has_a_cost_although_a_socket_has_more_parameters() -> None:
+    [cost] = case_costs(view_run(run_of({DROP: QUIET, XSK: QUIET})))
+    assert (cost.without, cost.with_) == (DROP.id, XSK.id)
+
+
+# A comparison
+
+
+def compared(b: Sequence[float], **options: Any) -> Comparison:
+    runs = make_case_run(DROP, QUIET), make_case_run(DROP, b, run_id="b")
+    return compare(*map(view_run, runs), **options)
+
+
+def test_compare_table_shows_difference_interval_and_verdict() -> None:
+    table = report.compare_table(compared([value * 1.03 for value in QUIET], level=0.999))
+    found, text = row(table), text_row(table)
+    assert (text["delta_ns"], text["delta_pct"], text["restarts"]) == ("+3.0", "+3.00", "5:5")
+    assert found["delta_ns_interval"][0] < found["delta_ns"] < found["delta_ns_interval"][1]
+    assert (found["verdict"], found["reason"]) == ("REGRESSED", "beyond 0.5 %")
+    assert "99.9 % interval, ns" in [column.heading for column in table.columns]
+
+
+def test_compare_notes_count_the_verdicts_and_name_the_design() -> None:
+    notes = report.compare_table(compared(QUIET, margin_pct=2)).notes
+    assert notes[:2] == ("1 EQUIVALENT", "improved:regressed 0:0")
+    assert notes[2].startswith("design interleaved, margin 2 %, intervals 99 %")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "only in B: xdp.tx.swap-macs.native.60B, xsk.rxdrop.native.copy.60B, xdp.pass.no-touch.native.60B",
+        "excluded B xdp.drop.read-data.native.60B restart 0 trial 0: loss_open",
+    ],
+)
+def test_compare_notes_name_what_was_left_out(note: str) -> None:
+    bad = make_trial(READ, boot=0, tester_end={"generator.cpu1.packets": 1})
+    b = broken_run()
+    b = replace(b, run_id="b", trials=(*b.trials[:2], bad, *b.trials[3:]))
+    cases = [DROP, READ]
+    a = make_run([make_trial(case, boot=boot) for case in cases for boot in range(2)], cases)
+    assert note in report.compare_table(compare(view_run(a), view_run(b))).notes
+
+
+def test_without_a_common_case_the_table_says_so() -> None:
+    comparison = compare(view_run(make_case_run(DROP, QUIET)), view_run(make_case_run(TX, QUIET, run_id="b")))
+    assert report.compare_table(comparison).notes[0] == "no case in both runs"
+
+
+@pytest.mark.parametrize(("column", "cell"), [("a", "performance"), ("b", "powersave"), ("serious", "no")])
+def test_mismatch_table_shows_both_sides(column: str, cell: str) -> None:
+    assert text_row(report.mismatch_table(comparisons()[0]))[column] == cell
+
+
+def test_a_long_value_is_cut_in_text_and_whole_in_json() -> None:
+    long = "Mitigation: " + 20 * "very long "
+    b = make_case_run(DROP, QUIET, run_id="b", fingerprint=make_fingerprint(kernel__mitigations__retbleed=long))
+    table = report.mismatch_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b)))
+    assert len(text_row(table)["b"]) == 60
+    assert as_json(table)["rows"][0]["b"] == long
+
+
+@pytest.mark.parametrize("make", [report.run_summary, report.case_table, report.cost_table])
+def test_a_run_without_any_trial_has_tables(make: Callable[..., Table]) -> None:
+    as_text(make(view_run(make_run([], [DROP, READ]))))
