@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from collections.abc import Callable, Iterator
@@ -174,7 +175,15 @@ def delete_links(state: State, owner: str) -> None:
     with inside(state["name"]), IPRoute() as ipr:
         for ifname, link in state["links"].items():
             if is_ours(link, owner) and ifname not in KERNEL_LINKS:
-                ipr.link("del", index=link["ifindex"])
+                _delete_link(ipr, link["ifindex"])
+
+
+def _delete_link(ipr: Any, ifindex: int) -> None:
+    try:
+        ipr.link("del", index=ifindex)
+    except NetlinkError as error:
+        if error.code != errno.ENODEV:  # it went with its other end
+            raise
 
 
 def create_pair(ends: list[State], *, queues: int, mtu: int, owner: str) -> None:
