@@ -152,9 +152,12 @@ def parse_suite(text: str, name: str) -> Suite:
     for case_id, group in itertools.groupby(sorted(case.id for case in cases)):
         if len(list(group)) > 1:
             raise _bad(name, f"case {case_id} is there twice", "remove one of the two")
+    title = data.get("title", "")
+    if not isinstance(title, str):
+        raise _bad(name, f"title = {title!r} is not allowed", "use a text")
     return Suite(
         name=name,
-        title=str(data.get("title", "")),
+        title=title,
         cases=cases,
         restarts=_count(name, data, "restarts", 3),
         trials=_count(name, data, "trials", 1),

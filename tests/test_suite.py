@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Suites: every mistake is named, lists multiply, and a plan is a seeded permutation."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from xdprepro.errors import USAGE, XdpreproError
+from xdprepro.suite import CASE_KINDS, Case, Suite, is_suite_name, parse_suite
+
+GOOD = """
+title = "t"
+restarts = 3
+trials = 2
+seed = 7
+
+[defaults]
+measure_s = 2.0
+
+[[case]]
+case = "xdp.drop.no-touch"
+frame_len = [60, 1514]
+attach_mode = ["native", "skb"]
+
+[[case]]
+case = "xsk.rxdrop"
+"""
+
+
+def good() -> Suite:
+    return parse_suite(GOOD, "good")
+
+
+def case_of(lines: str, *, name: str = "xdp.drop.no-touch") -> Case:
+    [case] = parse_suite(f'[[case]]\ncase = "{name}"\n{lines}', "one").cases
+    return case
+
+
+# What a suite is
+
+
+def test_lists_of_a_case_multiply_in_the_order_written() -> None:
+    cells = [(case.frame_len, case.attach_mode) for case in good().cases[:4]]
+    assert sorted(cells) == [(60, "native"), (60, "skb"), (1514, "native"), (1514, "skb")]
+    assert len(good().cases) == 5
+
+
+def test_defaults_hold_where_a_case_says_nothing() -> None:
+    assert {case.measure_s for case in good().cases} == {2.0}
+    suite = parse_suite(GOOD + "measure_s = 3.0\n", "good")
+    assert [case.measure_s for case in suite.cases] == [2.0, 2.0, 2.0, 2.0, 3.0]
+
+
+def test_a_socket_has_its_own_defaults() -> None:
+    socket = good().cases[-1]
+    assert (socket.bind_mode, socket.wakeup) == ("copy", "busy")
+
+
+def test_socket_defaults_of_the_suite_are_for_sockets_only() -> None:
+    text = '[defaults]\nwakeup = "poll"\n[[case]]\ncase = "xsk.rxdrop"\n[[case]]\ncase = "xdp.drop.no-touch"\n'
+    socket, drop = parse_suite(text, "two").cases
+    assert (socket.wakeup, drop.wakeup, drop.bind_mode) == ("poll", "", "")
+
+
+def test_whole_seconds_are_seconds() -> None:
+    assert case_of("measure_s = 2").measure_s == 2.0
+    assert type(case_of("measure_s = 2").measure_s) is float
+
+
+def test_text_is_kept_as_it_was() -> None:
+    assert good().text == GOOD
+
+
+def test_restarts_trials_and_seed_have_defaults() -> None:
+    suite = parse_suite('[[case]]\ncase = "xdp.drop.no-touch"', "bare")
+    assert (suite.restarts, suite.trials, suite.seed, suite.title) == (3, 1, 1, "")
+
+
+def test_ids_are_unique_and_legal_names_of_groups() -> None:
+    ids = [case.id for case in good().cases]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", one) for one in ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "case_id"),
+    [
+        ("xdp.drop.no-touch", "", "xdp.drop.no-touch.native.60B"),
+        ("xdp.drop.no-touch", 'attach_mode = "skb"\nframe_len = 1514', "xdp.drop.no-touch.skb.1514B"),
+        ("xdp.drop.no-touch", "flows = 8\nbatch = 32", "xdp.drop.no-touch.native.60B.flows-8.batch-32"),
+        ("xdp.drop.no-touch", 'generator = "af-packet"', "xdp.drop.no-touch.native.60B.generator-af-packet"),
+        ("xsk.rxdrop", "", "xsk.rxdrop.native.copy.60B"),
+        ("xsk.rxdrop", 'wakeup = "poll"\nring_rx = 64', "xsk.rxdrop.native.copy.60B.wakeup-poll.ring_rx-64"),
+    ],
+)
+def test_an_id_names_what_is_not_usual(name: str, lines: str, case_id: str) -> None:
+    assert case_of(lines, name=name).id == case_id
+
+
+@pytest.mark.parametrize(
+    ("name", "is_name"), [("smoke", True), ("a_b-2", True), ("./smoke.toml", False), ("-x", False)]
+)
+def test_a_suite_name_is_no_path(name: str, is_name: bool) -> None:
+    assert is_suite_name(name) == is_name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "xdprepro/suites").glob("*.toml")), ids=lambda path: path.name)
+def test_suites_of_the_package_are_good(path: Path) -> None:
+    suite = parse_suite(path.read_text(), path.stem)
+    assert is_suite_name(suite.name)
+    assert suite.title
+    assert all(case.case in CASE_KINDS for case in suite.cases)
+
+
+# Mistakes: each names the suite, the key, the value and what is allowed.
+
+MISTAKES = {
+    "no case": ("restarts = 3", "the suite has no [[case]]", "[[case]]"),
+    "unknown top key": (GOOD.replace("restarts", "restart"), "unknown key 'restart'", "did you mean restarts?"),
+    "unlike any key": ("xyzzy = 1" + GOOD, "unknown key 'xyzzy'", "use title, restarts, trials, seed, defaults, case"),
+    "unknown case key": (GOOD + "frame_length = 60", "unknown key 'frame_length'", "did you mean frame_len?"),
+    "unknown default": (GOOD.replace("measure_s", "mesure_s"), "unknown key 'mesure_s'", "did you mean measure_s?"),
+    "case in defaults": (GOOD.replace("measure_s = 2.0", 'case = "xsk.rxdrop"'), "unknown key 'case'", "use "),
+    "unknown case": ('[[case]]\ncase = "xdp.dorp.no-touch"', "case = 'xdp.dorp.no-touch'", "mean xdp.drop.no-touch?"),
+    "unlike any case": ('[[case]]\ncase = "qqq"', "case = 'qqq' is unknown", "use one of xdp.drop.no-touch, "),
+    "no case name": ("[[case]]\nframe_len = 60", "a [[case]] has no case name: {'frame_len': 60}", "add one of: "),
+    "case not a word": ("[[case]]\ncase = 5", "case = 5", "use one of xdp.drop.no-touch"),
+    "unknown mode": (GOOD + 'attach_mode = "nativ"', "attach_mode = 'nativ' is unknown", "did you mean native?"),
+    "too short a frame": (GOOD + "frame_len = 59", "frame_len = 59 is not allowed", "use 60 to 9014 bytes"),
+    "too long a frame": (GOOD + "frame_len = 9015", "frame_len = 9015 is not allowed", "use 60 to 9014 bytes"),
+    "a word for a number": (GOOD + 'frame_len = "60"', "frame_len = '60' is not allowed", "use 60 to 9014 bytes"),
+    "a bool for a number": (GOOD + "flows = true", "flows = True is not allowed", "use 1 to 60000"),
+    "a float for a number": (GOOD + "batch = 1.5", "batch = 1.5 is not allowed", "use 1 to 256"),
+    "one bad in a list": (GOOD + "frame_len = [60, 5]", "frame_len = 5 is not allowed", "use 60 to 9014 bytes"),
+    "an empty list": (GOOD + "frame_len = []", "xsk.rxdrop: frame_len is an empty list", "give frame_len a value"),
+    "no power of two": (GOOD + "ring_rx = 1000", "ring_rx = 1000 is not allowed", "a power of two"),
+    "no duration": (GOOD + "measure_s = 0", "measure_s = 0.0 is not allowed", "use 0.05 to 3600 s"),
+    "nan": (GOOD + "measure_s = nan", "measure_s = nan is not allowed", "use 0.05 to 3600 s"),
+    "infinite": (GOOD + "settle_s = inf", "settle_s = inf is not allowed", "use 0 to 600 s"),
+    "too few samples": (
+        GOOD + "interval_s = 1.5",
+        "xsk.rxdrop.native.copy.60B: interval_s 1.5 leaves fewer than two intervals in measure_s 2.0",
+        "make measure_s at least twice interval_s",
+    ),
+    "socket key elsewhere": (
+        '[[case]]\ncase = "xdp.drop.no-touch"\nbind_mode = "copy"',
+        "xdp.drop.no-touch: bind_mode is for xsk.* cases only",
+        "remove bind_mode",
+    ),
+    "twice the same": (
+        GOOD + '[[case]]\ncase = "xsk.rxdrop"',
+        "case xsk.rxdrop.native.copy.60B is there twice",
+        "remove one",
+    ),
+    "twice in a list": (
+        GOOD + "flows = [2, 2]",
+        "case xsk.rxdrop.native.copy.60B.flows-2 is there twice",
+        "remove one",
+    ),
+    "no restarts": (GOOD.replace("restarts = 3", "restarts = 0"), "restarts = 0 is not allowed", "1 to 1000"),
+    "too many trials": (GOOD.replace("trials = 2", "trials = 1001"), "trials = 1001 is not allowed", "1 to 1000"),
+    "negative seed": (GOOD.replace("seed = 7", "seed = -1"), "seed = -1 is not allowed", "0 to 2147483648"),
+    "restarts as a word": (
+        GOOD.replace("restarts = 3", 'restarts = "3"'),
+        "restarts = '3' is not allowed",
+        "1 to 1000",
+    ),
+    "restarts as a bool": (
+        GOOD.replace("restarts = 3", "restarts = true"),
+        "restarts = True is not allowed",
+        "1 to 1000",
+    ),
+    "no TOML": ("[[case", "not valid TOML: ", "mend the file"),
+    "case is a table": ('[case]\ncase = "xsk.rxdrop"', "[[case]] a list of tables", "xdprepro suite show"),
+    "defaults is a list": (
+        '[[defaults]]\n[[case]]\ncase = "xsk.rxdrop"',
+        "[defaults] must be one table",
+        "xdprepro suite show",
+    ),
+    "title is a number": (GOOD.replace('title = "t"', "title = 5"), "title = 5 is not allowed", "use a text"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_cure(mistake: str) -> None:
+    text, fact, hint = MISTAKES[mistake]
+    with pytest.raises(XdpreproError) as caught:
+        parse_suite(text, "mine")
+    assert caught.value.message.startswith("suite mine: ")
+    assert fact in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.status == USAGE
+
+
+# Plans
+
+
+def test_a_plan_has_every_trial_once() -> None:
+    suite = good()
+    ids = [case.id for case in suite.cases]
+    plan = suite.plan(ids)
+    assert Counter(plan) == Counter((b, t, one) for b in range(3) for t in range(2) for one in ids)
+
+
+def test_a_round_goes_through_all_cases_before_the_next() -> None:
+    plan = good().plan("abcde")
+    rounds = [plan[at : at + 5] for at in range(0, len(plan), 5)]
+    assert [{(slot.boot, slot.trial) for slot in one} for one in rounds] == [
+        {(b, t)} for b in range(3) for t in range(2)
+    ]
+
+
+def test_a_plan_is_the_same_for_the_same_seed() -> None:
+    assert good().plan("abcde") == good().plan(iter("abcde"))
+
+
+def test_another_seed_or_run_gives_another_order() -> None:
+    plans = [good().plan("abcde"), good().plan("abcde", run=1), parse_suite(GOOD.replace("7", "8"), "s").plan("abcde")]
+    assert len(set(plans)) == 3
+
+
+def test_rounds_have_different_orders() -> None:
+    plan = good().plan("abcde")
+    assert len({"".join(slot.case_id for slot in plan[at : at + 5]) for at in range(0, len(plan), 5)}) > 1
+
+
+def test_every_case_comes_first_about_equally_often() -> None:
+    suite = parse_suite(GOOD.replace("restarts = 3", "restarts = 1000"), "many")
+    firsts = Counter(slot.case_id for slot in suite.plan("abcde")[::5])
+    assert firsts.total() == 2000
+    assert all(300 <= firsts[one] <= 500 for one in "abcde")
+
+
+def test_a_plan_without_cases_is_empty() -> None:
+    assert good().plan([]) == ()
+
+
+def test_a_trial_takes_settle_and_measure() -> None:
+    assert good().trial_s(Case("xsk.rxdrop", settle_s=0.5, measure_s=2.0)) == 2.5
