@@ -127,6 +127,8 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
         ):
             agents[side].send({"cmd": order})
             _await(agents, side, answer, ANSWER_S, keep)
+            if answer == "done":
+                del agents[side]  # it ends now, which is no news
 
 
 @contextmanager

@@ -34,8 +34,10 @@ def print_json(value: Any) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Rows, *, left: Sequence[int] = (0,)) -> None:
     """A table on stdout; columns in `left` hold words, the others numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.show_header = any(columns)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index in left else "right", overflow="fold")
+        # The first column names the row, so it is never broken; others may be, where the terminal is narrow.
+        table.add_column(column, justify="left" if index in left else "right", overflow="fold", no_wrap=index == 0)
     for row in rows:
         table.add_row(*row)
     stdout = Console(highlight=False, markup=False)
