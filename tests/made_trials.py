@@ -126,7 +126,7 @@ def make_fingerprint(**changes: Any) -> Json:
         "cpu": {"governor": "performance"},
         "dut": {"port": port},
         "tester": {"port": deepcopy(port)},
-        "agent": {"version": "1", "objects": {"xdp_drop_no_touch": "aa"}},
+        "agent": {"built_from": {"libbpf": "1.1"}, "bpf": {"xdp_drop_no_touch": "aa"}},
         "tools": {"numpy": "2.0"},
         "checkout": {"git_commit": "abc", "dirty": False},
         "lab": {"name": "veth", "kind": "veth", "queues": 2, "mtu": 1500},

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where packets went, to the packet, and what keeps a trial out of verdicts."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 from made_trials import OUTSIDE, make_fingerprint, make_run, make_trial
+from recorded import DATA, load_recording
 
 from xdprepro import closure
 from xdprepro.closure import Closure, close_losses, close_trial
-from xdprepro.sample import Sample, Stream, Trial
+from xdprepro.sample import SIDES, Sample, Stream, Trial
 from xdprepro.suite import CASE_KINDS, Case
 
 DROP = Case("xdp.drop.no-touch")
@@ -209,6 +211,76 @@ def test_drivers_come_from_the_fingerprint() -> None:
     trial = make_trial(DROP)
     run = make_run([trial], [DROP], fingerprint=make_fingerprint(dut__port__driver="e1000e"))
     assert close_trial(trial, run).generic
+
+
+# Recordings: where real packets ended, by what was done to them
+
+RECORDINGS = {
+    "drop_live_frames": {"XDP_DROP"},
+    "pass_skb": {"XDP_PASS"},
+    "af_packet_retries": {"XDP_DROP"},
+    "tx_refused": {"returned"},
+    "tx_not_sent": {"not sent"},
+    "redirect_failed": {"redirect failed"},
+    "xsk_ring_full": {"xsk_app.rx_packets", "xsk.rx_ring_full"},
+    "xsk_fill_empty": {"xsk_app.rx_packets", "xsk.rx_dropped"},
+}
+BALANCED = r"generator\.cpu\d+\.packets|xdp_prog\..*\.packets|xsk_app\.q0\.rx_packets|xsk\.q0\.rx_(dropped|ring_full)"
+
+
+def test_every_recording_is_tested() -> None:
+    assert {path.stem for path in DATA.glob("*.jsonl")} == RECORDINGS.keys()
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recording_closes_to_the_packet(name: str) -> None:
+    trial, case = load_recording(name)
+    found = close(trial, case)
+    assert found.reasons == ()
+    assert {place for place, _ in found.terms} == RECORDINGS[name]
+    # The port counts by itself what came in.
+    assert found.accepted == found.accounted == trial.dut.delta()["netdev.rx_packets"] > 0
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recording_has_no_excluding_flag(name: str) -> None:
+    trial, case = load_recording(name)
+    none_back = RECORDINGS[name] in ({"not sent"}, {"redirect failed"})
+    flags = set(flags_of(trial, case)) - {"stalled"}
+    assert flags == ({"no_packets"} if none_back else set())
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_one_packet_more_in_any_counter_opens_a_recording(name: str) -> None:
+    trial, case = load_recording(name)
+    names = [(side, one) for side in SIDES for one in getattr(trial, side).delta() if re.fullmatch(BALANCED, one)]
+    assert len(names) >= 2
+    for side, one in names:
+        if side == "dut":
+            changed = replace(trial, dut=add_one(trial.dut, one))
+        else:
+            changed = replace(trial, tester=add_one(trial.tester, one))
+        assert close(changed, case).open, (side, one)
+
+
+def add_one(stream: Stream, name: str) -> Stream:
+    source, _, counter = name.partition(".")
+    end = tuple(
+        replace(one, counters={**one.counters, counter: one.counters[counter] + 1}) if one.source == source else one
+        for one in stream.edges["end"]
+    )
+    return replace(stream, edges={**stream.edges, "end": end})
+
+
+def test_frames_that_af_packet_sent_again_are_in_the_recording() -> None:
+    trial, case = load_recording("af_packet_retries")
+    assert trial.tester.delta()["netdev.tx_dropped"] > 0
+    assert close(trial, case).refused == 0
+
+
+def test_frames_that_the_port_refused_are_in_the_recording() -> None:
+    trial, case = load_recording("tx_refused")
+    assert close(trial, case).refused == trial.tester.delta()["ethtool.tx_queue_0_xdp_xmit_errors"] > 0
 
 
 # Flags

@@ -283,8 +283,8 @@ SERIOUS: dict[str, Any] = {
     "dut__port__rx_queues": 4,
     "dut__port__channels__rx": 4,
     "dut__port__rings__rx": 512,
-    "agent__objects__xdp_drop_no_touch": "bb",
-    "agent__version": "2",
+    "agent__bpf__xdp_drop_no_touch": "bb",
+    "agent__built_from__libbpf": "1.5",
     "lab__queues": 1,
     "lab__mtu": 9000,
 }
@@ -312,6 +312,7 @@ SHOWN: dict[str, Any] = {
     "checkout__dirty": True,
     "dut__port__features__rx-gro": True,
     "lab__name": "veth2",
+    "agent__cases__xdp.new__role": "sink",
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
-from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, sum_counters
+from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, returned_share, sum_counters
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 
@@ -139,32 +139,29 @@ def _stages(
     """One stage up to the program, and for packets that go on from there one more."""
     kind = kind_of(params)
     seen = [(action, sum_counters(dut, action_pattern(action))) for action in ACTIONS]
-    either = _count(dut, places.either)
+    socket = _socket_terms(dut) if kind.uses_xsk else ()
     unseen = _count(dut, places.unseen)
-    # A counter that serves both stages fills the gap before the program first; the rest must fit the second stage.
+    # A counter that serves both sides of the program also has what the socket refused. Of its rest, as much as is
+    # missing before the program was dropped there, and what remains must fit behind it.
+    either = max(0, _count(dut, places.either) - sum(count for _, count in socket[1:]))
     gap = accepted - unseen - sum(count for _, count in seen)
     before = min(max(gap, 0), either)
     receive = Stage("receive", accepted, (("dropped before the program", unseen + before), *seen))
-    after = dict(seen).get(kind.action, 0)
-    if kind.uses_xsk:
-        return receive, Stage(kind.action, after, _socket_terms(dut, failed=either - before))
-    if kind.role == "forward":
-        return receive, Stage(kind.action, after, _forward_terms(dut, tester, places, failed=either - before))
-    return (receive,)
+    if kind.role == "sink" and not kind.uses_xsk:
+        return (receive,)
+    onward = socket if kind.uses_xsk else _forward_terms(dut, tester, places)
+    return receive, Stage(kind.action, dict(seen)[kind.action], (*onward, ("redirect failed", either - before)))
 
 
-def _socket_terms(dut: Counters, *, failed: int) -> tuple[tuple[str, int], ...]:
-    """Where packets for a socket are; what the socket refused is a failed redirect for the driver, too."""
-    names = ("rx_dropped", "rx_ring_full")
-    refused = [(f"xsk.{name}", sum_counters(dut, rf"xsk\.q\d+\.{name}")) for name in names]
-    other = max(0, failed - sum(count for _, count in refused))
-    received = sum_counters(dut, r"xsk_app\.q\d+\.rx_packets")
-    return ("xsk_app.rx_packets", received), *refused, ("redirect failed", other)
+def _socket_terms(dut: Counters) -> tuple[tuple[str, int], ...]:
+    """Packets for a socket: received by the application, or refused by the socket."""
+    refused = [(f"xsk.{name}", sum_counters(dut, rf"xsk\.q\d+\.{name}")) for name in ("rx_dropped", "rx_ring_full")]
+    return ("xsk_app.rx_packets", sum_counters(dut, r"xsk_app\.q\d+\.rx_packets")), *refused
 
 
-def _forward_terms(dut: Counters, tester: Counters, places: Places, *, failed: int) -> tuple[tuple[str, int], ...]:
+def _forward_terms(dut: Counters, tester: Counters, places: Places) -> tuple[tuple[str, int], ...]:
     returned = sum(sum_counters(tester, action_pattern(action)) for action in ACTIONS)
-    return ("returned", returned), ("not sent", _count(dut, places.unsent)), ("redirect failed", failed)
+    return ("returned", returned), ("not sent", _count(dut, places.unsent))
 
 
 def _count(counters: Counters, pattern: str) -> int:
@@ -302,4 +299,5 @@ def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
     """What the samples of the measure phase tell."""
     counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in measured(trial.dut.samples)]
     steps = [after - before for before, after in itertools.pairwise(counts)]
-    return {"no_samples": not steps, "no_packets": bool(steps) and sum(steps) <= 0, "stalled": 0 in steps}
+    none = sum(steps) <= 0 or returned_share(trial, params) == 0
+    return {"no_samples": not steps, "no_packets": bool(steps) and none, "stalled": 0 in steps}

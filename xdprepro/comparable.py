@@ -15,7 +15,7 @@ SERIOUS = (
     r"cpu\..*",
     r"sysctl\..*",
     r"(dut|tester)\.port\.(driver|bus_info|firmware|mtu|numa_node|rx_queues|tx_queues|channels\..*|rings\..*)",
-    r"agent\..*",
+    r"agent\.(?!cases\.).*",
     r"lab\.(kind|queues|mtu)",
 )
 # What differs between any two runs and says nothing about either.
