@@ -42,11 +42,11 @@ void attachment_destroy(struct attachment *attachment)
 	attachment->link_fd = -1;
 }
 
-static const char *mode_name(__u8 mode)
+const char *attach_mode_name(unsigned int mode)
 {
 	switch (mode) {
 	case XDP_ATTACHED_NONE:
-		return "none";
+		return NULL;
 	case XDP_ATTACHED_DRV:
 		return attach_mode_names[ATTACH_NATIVE];
 	case XDP_ATTACHED_SKB:
@@ -70,7 +70,10 @@ int attachment_verify(const struct attachment *attachment, json_t **attach)
 	err = bpf_xdp_query(attachment->ifindex, 0, &port);
 	if (err)
 		return fail(-err, attachment->ifname, "query XDP");
-	mode = mode_name(port.attach_mode);
+	mode = attach_mode_name(port.attach_mode);
+	if (!mode)
+		return fail_because(0, attachment->ifname, "verify",
+				    "program %u is not attached any more", attachment->prog_id);
 	if (port.prog_id != attachment->prog_id ||
 	    mode != attach_mode_names[attachment->attach_mode])
 		return fail_because(0, attachment->ifname, "verify",

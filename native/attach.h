@@ -24,4 +24,7 @@ void attachment_destroy(struct attachment *attachment);
  */
 int attachment_verify(const struct attachment *attachment, json_t **attach);
 
+/* The word for the kernel's XDP_ATTACHED_*; NULL for none. */
+const char *attach_mode_name(unsigned int mode);
+
 #endif

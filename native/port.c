@@ -18,6 +18,16 @@ unsigned int port_rx_queues(const struct link *link)
 	return count ? count : link->rx_queues;
 }
 
+unsigned int port_tx_queues(const struct link *link)
+{
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+	unsigned int count = 0;
+
+	if (!ethtool_ioctl(link->ifname, &channels))
+		count = channels.tx_count + channels.combined_count;
+	return count ? count : link->tx_queues;
+}
+
 static int check_size(const struct link *link)
 {
 	unsigned int rxqs = port_rx_queues(link);

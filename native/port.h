@@ -27,7 +27,8 @@ int port_attach(struct port *port, int attach_mode);
 /* The sources that every port has, the program's records first. */
 int port_add_sources(const struct port *port, struct sampler *sampler);
 
-/* Receive queues in use, as ethtool reports channels; those allocated where it does not. */
+/* Queues in use, as ethtool reports channels; those allocated where it does not. */
 unsigned int port_rx_queues(const struct link *link);
+unsigned int port_tx_queues(const struct link *link);
 
 #endif
