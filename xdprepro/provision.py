@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import IO, Any
 import ansible_runner
 
 from xdprepro import cmd
-from xdprepro.errors import BUSY, INTERRUPTED, PRIVILEGE, USAGE, XdpreproError
+from xdprepro.errors import BUSY, PRIVILEGE, USAGE, XdpreproError
 from xdprepro.lab import Lab, parse_inventory
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +78,12 @@ def restart(lab: Lab) -> Provisioned:
     return _play(lab, "restart")
 
 
+def check_root(what: str) -> None:
+    """Refuse early, before anything is read or made."""
+    if os.geteuid():
+        raise XdpreproError(f"{what} needs root, uid is {os.geteuid()}", hint=ROOT_HINT, status=PRIVILEGE)
+
+
 @contextmanager
 def start_lock(lab: Lab) -> Iterator[None]:
     """Hold the lab. The kernel drops the lock with the process, however it ends."""
@@ -128,13 +134,10 @@ def _find_inventory(name_or_path: str | Path) -> Path:
 
 
 def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
-    if os.geteuid():
-        raise XdpreproError(
-            f"lab {lab.name}: {name} needs root, uid is {os.geteuid()}", hint=ROOT_HINT, status=PRIVILEGE
-        )
+    check_root(f"lab {lab.name}: {name}")
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="xdprepro-") as directory, _cancel_on_signal() as cancelled:
+    with tempfile.TemporaryDirectory(prefix="xdprepro-") as directory, _hold_signals():
         done = ansible_runner.run(
             private_data_dir=directory,
             project_dir=str(ROOT / "playbooks"),
@@ -144,13 +147,9 @@ def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
             cmdline="--check" if check else None,
             quiet=True,
             event_handler=events.append,
-            cancel_callback=cancelled,
+            cancel_callback=lambda: False,
         )
         output = done.stdout.read()
-    if done.status == "canceled":
-        raise XdpreproError(
-            f"lab {lab.name}: {name} was interrupted", hint=f"run 'xdprepro up {lab.name}'", status=INTERRUPTED
-        )
     failures = _failures(events)
     ok, changed = (_count(events, key) for key in ("ok", "changed"))
     if done.rc or failures or not ok:
@@ -183,21 +182,21 @@ def _tail(output: str) -> str:
 
 
 @contextmanager
-def _cancel_on_signal() -> Iterator[Callable[[], bool]]:
-    """Let Ansible be stopped in good order by a signal that would otherwise end us, then let the signal have its way.
+def _hold_signals() -> Iterator[None]:
+    """Let Ansible finish, which takes seconds and leaves no lab half made; then let a signal that would end us do so.
 
-    A handler of the caller's is left alone. ansible-runner would put its own over it and leave it there.
+    A handler of the caller's is left alone. Without a cancel_callback, ansible-runner would replace it for good.
     """
-    seen: list[int] = []
-    kept: dict[int, Any] = {}
+    held: list[int] = []
+    replaced: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        kept = {number: old for number, old in DEFAULT_HANDLERS.items() if signal.getsignal(number) is old}
-    for number in kept:
-        signal.signal(number, lambda number, _frame: seen.append(number))
+        replaced = {number: old for number, old in DEFAULT_HANDLERS.items() if signal.getsignal(number) is old}
+    for number in replaced:
+        signal.signal(number, lambda number, _frame: held.append(number))
     try:
-        yield lambda: bool(seen)
+        yield
     finally:
-        for number, handler in kept.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
-        if seen:
-            signal.raise_signal(seen[0])
+        if held:
+            signal.raise_signal(held[0])

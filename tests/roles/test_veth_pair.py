@@ -108,8 +108,9 @@ def check_up(lab: Lab) -> None:
 
 def play(lab: Lab, playbook: str, *options: str) -> cmd.Result:
     """Plain Ansible, without our package."""
-    argv = [Path(sys.executable).parent / "ansible-playbook", "-i", lab.path, ROOT / f"playbooks/{playbook}.yml"]
-    return cmd.run([*argv, *options], env={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=False)
+    program = Path(sys.executable).parent / "ansible-playbook"
+    argv: cmd.Argv = [program, "-i", lab.path, ROOT / f"playbooks/{playbook}.yml", *options]
+    return cmd.run(argv, env={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=False)
 
 
 def test_up_makes_the_lab_once_and_down_removes_it_once(lab: Lab) -> None:
