@@ -93,9 +93,7 @@ def namespaces(lab: TestLab) -> list[str]:
 
 
 def attached_program(lab: TestLab) -> bool:
-    shown = subprocess.run(
-        ["ip", "-n", lab.dut, "-d", "link", "show", "dut0"], capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run(["ip", "-n", lab.dut, "-d", "link", "show", "dut0"], capture_output=True, text=True)
     return "prog/xdp" in shown.stdout
 
 
@@ -320,7 +318,7 @@ def test_killed_agent_fails_its_trial_only(lab: TestLab) -> None:
     assert running.returncode == FAILED, err
     outcome = json.loads(out)[0]
     assert (outcome["ok"], outcome["failed"], outcome["status"]) == (2, 1, "complete")
-    assert "killed" in err.lower()
+    assert "dut: xdprepro-agent: ended by SIGKILL" in err or "tester: xdprepro-agent: ended by SIGKILL" in err
     assert not attached_program(lab)
 
 

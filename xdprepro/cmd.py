@@ -153,14 +153,18 @@ class Process:
 
 
 def read_any(processes: Mapping[str, Process], timeout_s: float) -> tuple[str, Json] | None:
-    """The next object of whichever child has one, with its name, or None after the time; errors as in read()."""
+    """The next object of whichever child has one, with its name, or None after the time; errors name the child."""
     deadline_s = time.monotonic() + timeout_s
     poll = select.poll()
     for process in processes.values():
         poll.register(process, select.POLLIN)
     while True:
         for name, process in processes.items():
-            if (message := process.read_ready()) is not None:
+            try:
+                message = process.read_ready()
+            except XdpreproError as error:
+                raise XdpreproError(f"{name}: {error.message}") from None
+            if message is not None:
                 return name, message
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:

@@ -3,7 +3,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from xdprepro import archive, bench, report
 from xdprepro.cli.output import Json, note, print_json, print_table, print_tables
 from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
 from xdprepro.errors import STORAGE, USAGE, XdpreproError
+from xdprepro.table import Table
 from xdprepro.table import as_json as table_json
 from xdprepro.view import RunView, TrialView, view_run
 
@@ -63,9 +64,16 @@ def show(
     else:
         tables = [report.run_summary(view), report.case_table(view), report.cost_table(view)]
     if as_json:
-        print_json([table_json(table) for table in tables] if case_id else {t.name: table_json(t) for t in tables})
+        print_json([table_json(table) for table in tables] if case_id else _summary_json(tables))
         return
     print_tables(tables)
+
+
+def _summary_json(tables: list[Table]) -> dict[str, Any]:
+    """Tables by name, and the facts of the run as one object."""
+    facts, *others = [table_json(table) for table in tables]
+    run = {row["fact"]: row["value"] for row in facts["rows"]} | {"notes": facts["notes"]}
+    return {"run": run} | {table["name"]: table for table in others}
 
 
 def _trials_of(view: RunView, case_id: str) -> tuple[TrialView, ...]:

@@ -14,6 +14,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, 
 
 def up(name: LabName, dry_run: DryRun = False) -> None:
     """Provision a lab: bring it into the state that its inventory describes, read it back, check it."""
+    provision.check_root("up")
     lab = provision.load_lab(name)
     with provision.start_lock(lab):
         result = provision.up(lab, check=dry_run)
@@ -23,6 +24,7 @@ def up(name: LabName, dry_run: DryRun = False) -> None:
 
 def down(name: LabName, dry_run: DryRun = False) -> None:
     """Put everything back: remove exactly what `up` made."""
+    provision.check_root("down")
     lab = provision.load_lab(name)
     with provision.start_lock(lab):
         result = provision.down(lab, check=dry_run)

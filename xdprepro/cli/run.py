@@ -41,6 +41,7 @@ def run(
 
     Ctrl-C stops after the running trial and seals what is complete as partial; a second Ctrl-C stops at once.
     """
+    provision.check_root("run")
     suite = _narrow(load_suite(name), cases or [], restarts, trials)
     lab = provision.load_lab(lab_name)
     folder = archive.prepare_directory(directory)
