@@ -125,7 +125,7 @@ def test_inconclusive_says_when_it_is_hopeless() -> None:
     very_noisy = (100.0, 160.0, 40.0, 130.0, 70.0)
     case = only(compare_ns(very_noisy, very_noisy))
     assert case.more_restarts is None
-    assert "more than 1000 more restarts" in case.reason
+    assert "needs more than 1000 restarts a side" in case.reason
 
 
 @pytest.mark.parametrize(("a", "b"), [([100.0], [100.0]), ([100.0], QUIET), (QUIET, [130.0])])
@@ -137,6 +137,13 @@ def test_one_restart_gives_no_verdict(a: Sequence[float], b: Sequence[float]) ->
 
 def test_two_restarts_may_give_a_verdict() -> None:
     assert only(compare_ns((100.0, 100.01), (120.0, 120.01))).verdict == "REGRESSED"
+
+
+def test_exact_figures_need_no_spread() -> None:
+    same, other = (100.0, 100.0, 100.0), (101.0, 101.0)
+    assert only(compare_ns(same, same)).verdict == "EQUIVALENT"
+    assert only(compare_ns(same, other)).verdict == "REGRESSED"
+    assert only(compare_ns(same, other)).mde_ns == 0
 
 
 def test_a_change_that_one_case_in_many_shows_by_chance_is_inconclusive() -> None:

@@ -2,15 +2,18 @@
 """What people and programs read: tables of runs, costs and comparisons."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import report
-from xdprepro.compare import Comparison, compare
+from xdprepro.closure import MEANINGS
+from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
 from xdprepro.sample import Run, Stream
 from xdprepro.suite import CASE_KINDS, Case
@@ -100,7 +103,16 @@ def test_an_infinite_time_is_a_dash_and_null() -> None:
 KEYS: dict[str, Sequence[str]] = {
     "run": ("fact", "value"),
     "cases": (
-        *("case_id", "pps", "ns_per_packet", "ns_interval", "restart_spread_pct", "restarts", "trials_used"),
+        *(
+            "case_id",
+            "pps",
+            "pps_interval",
+            "ns_per_packet",
+            "ns_interval",
+            "restart_spread_pct",
+            "restarts",
+            "trials_used",
+        ),
         *("trials_excluded", "mode", "generator", "cores", "flags", "note"),
     ),
     "trials": (
@@ -111,7 +123,18 @@ KEYS: dict[str, Sequence[str]] = {
     "costs": ("cost", "without", "with", "delta_ns", "ns_interval", "restarts", "note"),
     "differences": ("key", "a", "b", "serious", "case_id"),
     "compare": (
-        *("case_id", "restarts", "pps_a", "pps_b", "ns_a", "ns_a_interval", "ns_b", "ns_b_interval"),
+        *(
+            "case_id",
+            "restarts",
+            "pps_a",
+            "pps_a_interval",
+            "pps_b",
+            "pps_b_interval",
+            "ns_a",
+            "ns_a_interval",
+            "ns_b",
+            "ns_b_interval",
+        ),
         *("delta_ns", "delta_ns_interval", "delta_pct", "delta_pct_interval", "p", "p_adjusted"),
         *("mde_ns", "mde_pct", "more_restarts", "excluded_a", "excluded_b", "verdict", "reason"),
     ),
@@ -121,6 +144,24 @@ KEYS: dict[str, Sequence[str]] = {
 def test_json_keys_are_those_that_scripts_rely_on() -> None:
     for table in every_table():
         assert {tuple(one) for one in table.rows} <= {tuple(KEYS[table.name])}
+
+
+def documented(pattern: str) -> list[tuple[str, ...]]:
+    """What the groups match in each line of the documentation."""
+    return re.findall(pattern, (ROOT / "docs/results.md").read_text(), re.MULTILINE)
+
+
+def test_keys_are_documented() -> None:
+    rows = {name: cell for name, cell in documented(r"^\| `(\w+)` \| (`case_id`.*|`\w+`, .*) \|$")}
+    assert rows.keys() == KEYS.keys()
+    for name, cell in rows.items():
+        assert tuple(re.findall(r"`(\w+)`", cell)) == tuple(KEYS[name])
+
+
+def test_flags_and_verdicts_are_documented() -> None:
+    flags = {name: (bool(mark.strip()), about) for name, mark, about in documented(r"^\| `(\w+)` \|( \*)? \| (.*) \|$")}
+    assert {name: (excluded, about.removesuffix(" (below)")) for name, (excluded, about) in flags.items()} == MEANINGS
+    assert {name for name, _ in documented(r"^\| `([A-Z]+)` \| (.*) \|$")} == set(VERDICTS)
 
 
 # A run
@@ -143,6 +184,12 @@ def test_case_table_has_the_figures_in_si_and_in_words() -> None:
     assert found["restart_spread_pct"] == pytest.approx(14.14, abs=0.01)
     assert (text["pps"], text["ns_per_packet"], text["restart_spread_pct"]) == ("10.000", "100.0", "14.1")
     assert (found["mode"], found["generator"], text["cores"]) == ("native", "live-frames", "1")
+
+
+def test_the_interval_of_pps_is_open_where_noise_would_allow_no_time_at_all() -> None:
+    quiet, noisy = (row(report.case_table(view_run(make_case_run(DROP, ns)))) for ns in (QUIET, [20.0, 180.0]))
+    assert quiet["pps_interval"][0] < quiet["pps"] < quiet["pps_interval"][1]
+    assert noisy["pps_interval"] is None
 
 
 def test_case_table_shows_what_a_socket_got() -> None:

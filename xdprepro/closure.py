@@ -39,6 +39,7 @@ class Places:
 PLACES: Mapping[str, Places] = {
     # The two tx_dropped hold what ndo_start_xmit and ndo_xdp_xmit could not put into the peer's ring or backlog, so
     # softnet's dropped would count the same packets again. rx_queue_N_drops: no memory, or a redirect that failed.
+    # Two CPUs that send into one queue lose additions to these plain counters; such a trial is rightly open.
     "veth": Places(
         refused=r"netdev\.tx_dropped",
         unseen="",

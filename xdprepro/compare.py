@@ -169,7 +169,7 @@ def _decide(case: CaseComparison, margin_pct: float, level: float) -> CaseCompar
     if beyond and case.p_adjusted <= FALSE_DISCOVERIES:
         return replace(case, verdict="REGRESSED" if change.delta > 0 else "IMPROVED", reason=f"beyond {margin_pct:g} %")
     more = _more_restarts(case, margin_pct, level)
-    wants = "more than 1000 more restarts" if more is None else f"about {more} more restarts"
+    wants = f"more than {stats.MAX_RESTARTS} restarts" if more is None else f"about {more} more restarts"
     why = "not significant over all cases together" if beyond else "the interval crosses the margin"
     return replace(case, verdict="INCONCLUSIVE", reason=f"{why}: needs {wants} a side", more_restarts=more)
 

@@ -64,6 +64,7 @@ def _case_row(view: RunView, case_id: str) -> dict[str, Any]:
     return {
         "case_id": case_id,
         "pps": rates.pps,
+        "pps_interval": rates.pps_interval(),
         "ns_per_packet": estimate.mean if estimate else None,
         "ns_interval": estimate.interval if estimate else None,
         "restart_spread_pct": spread,
@@ -239,7 +240,9 @@ def _compare_row(case: CaseComparison, level: float) -> dict[str, Any]:
         "case_id": case.case_id,
         "restarts": (len(case.a.boots), len(case.b.boots)),
         "pps_a": case.a.pps,
+        "pps_a_interval": case.a.pps_interval(level),
         "pps_b": case.b.pps,
+        "pps_b_interval": case.b.pps_interval(level),
         "ns_a": a.mean if a else None,
         "ns_a_interval": a.interval if a else None,
         "ns_b": b.mean if b else None,
@@ -267,7 +270,8 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
     yield f"improved:regressed {comparison.count('IMPROVED')}:{comparison.count('REGRESSED')}"
     yield (
         f"design {comparison.design}, margin {comparison.margin_pct:g} %, intervals {100 * comparison.level:g} %, "
-        f"false discoveries {100 * FALSE_DISCOVERIES:g} % over the cases (Benjamini-Hochberg)"
+        f"false discoveries {100 * FALSE_DISCOVERIES:g} % over the cases (Benjamini-Hochberg), "
+        "percent from the ratio of geometric means"
     )
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:

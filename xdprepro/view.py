@@ -55,6 +55,11 @@ class CaseRates:
         """Packets a second, the harmonic mean: packets over time."""
         return 1e9 / float(self.gap_ns.mean()) if self.boots else None
 
+    def pps_interval(self, level: float = stats.LEVEL) -> tuple[float, float] | None:
+        """The interval of `pps`; none where the noise leaves it open above."""
+        gap = stats.estimate(self.gap_ns, level).interval if self.boots else None
+        return (1e9 / gap[1], 1e9 / gap[0]) if gap and gap[0] > 0 else None
+
 
 def view_run(run: Run) -> RunView:
     """Rates, balances and flags of all trials of a run."""
