@@ -146,13 +146,13 @@ def test_json_keys_are_those_that_scripts_rely_on() -> None:
         assert {tuple(one) for one in table.rows} <= {tuple(KEYS[table.name])}
 
 
-def documented(pattern: str) -> list[tuple[str, ...]]:
+def documented(pattern: str) -> list[Any]:
     """What the groups match in each line of the documentation."""
     return re.findall(pattern, (ROOT / "docs/results.md").read_text(), re.MULTILINE)
 
 
 def test_keys_are_documented() -> None:
-    rows = {name: cell for name, cell in documented(r"^\| `(\w+)` \| (`case_id`.*|`\w+`, .*) \|$")}
+    rows = dict(documented(r"^\| `(\w+)` \| (`case_id`.*|`\w+`, .*) \|$"))
     assert rows.keys() == KEYS.keys()
     for name, cell in rows.items():
         assert tuple(re.findall(r"`(\w+)`", cell)) == tuple(KEYS[name])
