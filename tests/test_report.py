@@ -38,7 +38,7 @@ def text_row(table: Table, index: int = 0) -> dict[str, str]:
 
 def broken_run() -> Run:
     """Two good restarts of one case; one restart, no usable trial and no trial at all of others."""
-    lost = {"generator.cpu1.packets": 1}
+    lost = {"generator.cpu1.packets": 4, "netdev.tx_dropped": 3}
     trials = [make_trial(DROP, boot=boot, ns=100.0 + boot) for boot in range(2)]
     trials += [make_trial(READ, boot=0), make_trial(TX, boot=0, tester_end=lost)]
     trials += [replace(make_trial(XSK, boot=0, status="failed"), dut=Stream(error="it went"))]
