@@ -43,7 +43,8 @@ run: setup build
 	trap - EXIT; \
 	xdprepro down veth; \
 	echo; \
-	echo "The runs are in archive/runs. Next: $(VENV)/xdprepro --help, or a change to the kernel and 'make run' again."
+	echo "The sealed runs are in $${XDPREPRO_ARCHIVE:-archive/runs}. Next: '$(VENV)/xdprepro archive ls' lists them;"; \
+	echo "boot another kernel, type 'make run' again, and compare: '$(VENV)/xdprepro compare latest~2 latest'."
 
 test: setup-test build
 	@$(VENV)/pytest $(PYTEST_ARGS)
