@@ -108,7 +108,7 @@ def test_noise_that_hides_the_answer_is_inconclusive() -> None:
     comparison = compare_ns(NOISY, shifted(NOISY, 1.01))
     case = only(comparison)
     assert case.verdict == "INCONCLUSIVE"
-    assert "the interval crosses the margin" in case.reason
+    assert case.reason.startswith("needs ")
     assert comparison.status == errors.UNDECIDED == 4
 
 
@@ -116,7 +116,7 @@ def test_inconclusive_says_how_many_more_restarts() -> None:
     case = only(compare_ns(NOISY, shifted(NOISY, 1.03)))
     assert case.verdict == "INCONCLUSIVE"
     assert case.more_restarts is not None
-    assert f"needs about {case.more_restarts} more restarts a side" in case.reason
+    assert case.reason == f"needs about {case.more_restarts} more restarts"
     # The effect beyond the margin is about 2.5 ns and the spread about 2.25: a tenth more than one spread.
     assert 20 <= case.more_restarts <= 28
 
@@ -125,14 +125,14 @@ def test_inconclusive_says_when_it_is_hopeless() -> None:
     very_noisy = (100.0, 160.0, 40.0, 130.0, 70.0)
     case = only(compare_ns(very_noisy, very_noisy))
     assert case.more_restarts is None
-    assert "needs more than 1000 restarts a side" in case.reason
+    assert case.reason == "needs more than 1000 restarts"
 
 
 @pytest.mark.parametrize(("a", "b"), [([100.0], [100.0]), ([100.0], QUIET), (QUIET, [130.0])])
 def test_one_restart_gives_no_verdict(a: Sequence[float], b: Sequence[float]) -> None:
     case = only(compare_ns(a, b))
     assert (case.verdict, case.delta_ns, case.mde_ns, case.p_adjusted) == ("INCONCLUSIVE", None, None, None)
-    assert case.reason == "one restart has no spread: no verdict from fewer than two a side"
+    assert case.reason == "one restart has no spread"
 
 
 def test_two_restarts_may_give_a_verdict() -> None:
@@ -159,7 +159,7 @@ def test_a_change_that_one_case_in_many_shows_by_chance_is_inconclusive() -> Non
     assert first.delta_ns is not None
     assert first.p_adjusted == pytest.approx(4 * first.delta_ns.p)
     assert first.verdict == "INCONCLUSIVE"
-    assert "not significant over all cases together" in first.reason
+    assert first.reason.startswith("not significant among all cases, needs ")
 
 
 def trials_of(ns: Mapping[Case, Sequence[float]]) -> list[Trial]:

@@ -124,7 +124,7 @@ def _figures(a: RunView, b: RunView, case_id: str, level: float, *, incomparable
         reasons = [f"{name}: {_why_none(view, case_id)}" for name, view in empty]
         return replace(case, verdict="EXCLUDED", reason="; ".join(reasons))
     if min(len(rates_a.boots), len(rates_b.boots)) < 2:
-        reason = "one restart has no spread: no verdict from fewer than two a side"
+        reason = "one restart has no spread"
         return replace(case, verdict="INCONCLUSIVE", reason=reason)
     sizes = len(rates_a.boots), len(rates_b.boots)
     sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (rates_a, rates_b))
@@ -170,8 +170,8 @@ def _decide(case: CaseComparison, margin_pct: float, level: float) -> CaseCompar
         return replace(case, verdict="REGRESSED" if change.delta > 0 else "IMPROVED", reason=f"beyond {margin_pct:g} %")
     more = _more_restarts(case, margin_pct, level)
     wants = f"more than {stats.MAX_RESTARTS} restarts" if more is None else f"about {more} more restarts"
-    why = "not significant over all cases together" if beyond else "the interval crosses the margin"
-    return replace(case, verdict="INCONCLUSIVE", reason=f"{why}: needs {wants} a side", more_restarts=more)
+    why = "not significant among all cases, " if beyond else ""
+    return replace(case, verdict="INCONCLUSIVE", reason=f"{why}needs {wants}", more_restarts=more)
 
 
 def _more_restarts(case: CaseComparison, margin_pct: float, level: float) -> int | None:

@@ -9,8 +9,10 @@ from xdprepro.closure import MEANINGS, flag_names, mode_mismatches
 from xdprepro.comparable import Mismatch
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
-from xdprepro.table import Column, Table, digits_cell, interval_cell, list_cell
+from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.view import CaseRates, RunView, TrialView, case_rates
+
+INTERVAL = f"{100 * stats.LEVEL:g} % interval"
 
 
 def run_summary(view: RunView) -> Table:
@@ -39,8 +41,7 @@ def case_table(view: RunView) -> Table:
     columns = (
         Column("case_id", "case", words=True),
         Column("pps", "Mpps", digits_cell(3, scale=1e-6)),
-        Column("ns_per_packet", "ns/packet/core", digits_cell(1)),
-        Column("ns_interval", f"{100 * stats.LEVEL:g} % interval, ns", interval_cell(1, sign=False)),
+        Column("ns_per_packet", f"ns/packet/core ({INTERVAL})", digits_cell(1), interval="ns_interval"),
         Column("restart_spread_pct", "spread of restarts, %", digits_cell(1)),
         Column("restarts", "restarts"),
         Column("trials_used", "trials used"),
@@ -154,9 +155,7 @@ def closure_table(one: TrialView) -> Table:
     generic = ("No counter table for this driver: the balance uses rtnl_link_stats64.",) if closure.generic else ()
     columns = (Column("place", "place", words=True), Column("packets", "packets"))
     key = one.trial.key
-    title = (
-        f"Loss closure of {key.case_id}, restart {key.boot}, trial {key.trial}: {'open' if closure.open else 'closed'}"
-    )
+    title = f"Packets of restart {key.boot}, trial {key.trial}: {'open' if closure.open else 'closed'}"
     return Table("closure", title, columns, tuple(rows), (*closure.reasons, *generic))
 
 
@@ -166,8 +165,7 @@ def cost_table(view: RunView) -> Table:
         Column("cost", "cost of", words=True),
         Column("without", "from", words=True),
         Column("with", "to", words=True),
-        Column("delta_ns", "ns/packet", digits_cell(1, sign=True)),
-        Column("ns_interval", f"{100 * stats.LEVEL:g} % interval, ns", interval_cell(1)),
+        Column("delta_ns", f"ns/packet ({INTERVAL})", digits_cell(1, sign=True), interval="ns_interval"),
         Column("restarts", "restarts"),
         Column("note", "note", words=True),
     )
@@ -210,26 +208,27 @@ def _shorten(value: Any) -> str:
 
 def compare_table(comparison: Comparison) -> Table:
     """A verdict for each case, with all that it rests on."""
-    level = f"{100 * comparison.level:g} %"
+    level = f"{100 * comparison.level:g} % interval"
     columns = (
         Column("case_id", "case", words=True),
-        Column("restarts", "restarts A:B", lambda pair: f"{pair[0]}:{pair[1]}"),
+        Column("restarts", "A:B", lambda pair: f"{pair[0]}:{pair[1]}"),
         Column("pps_a", "A, Mpps", digits_cell(3, scale=1e-6)),
         Column("pps_b", "B, Mpps", digits_cell(3, scale=1e-6)),
-        Column("ns_a", "A, ns/packet", digits_cell(1)),
-        Column("ns_b", "B, ns/packet", digits_cell(1)),
-        Column("delta_ns", "B - A, ns", digits_cell(1, sign=True)),
-        Column("delta_ns_interval", f"{level} interval, ns", interval_cell(1)),
-        Column("delta_pct", "B - A, %", digits_cell(2, sign=True)),
-        Column("delta_pct_interval", f"{level} interval, %", interval_cell(2)),
-        Column("p_adjusted", "p (BH)", lambda p: f"{p:.2g}"),
+        Column("ns_a", "A, ns", digits_cell(1)),
+        Column("ns_b", "B, ns", digits_cell(1)),
+        Column("delta_ns", f"B - A, ns ({level})", digits_cell(1, sign=True), interval="delta_ns_interval"),
+        Column("delta_pct", f"B - A, % ({level})", percent_cell, interval="delta_pct_interval"),
         Column("mde_pct", "detectable, %", digits_cell(1)),
         Column("verdict", "verdict", words=True),
         Column("reason", "reason", words=True),
     )
     rows = tuple(_compare_row(case, comparison.level) for case in comparison.cases)
     return Table(
-        "compare", "Verdicts (ns per packet: plus is slower)", columns, rows, tuple(_compare_notes(comparison))
+        "compare",
+        "Verdicts (A:B restarts, ns per packet and core; plus is slower)",
+        columns,
+        rows,
+        tuple(_compare_notes(comparison)),
     )
 
 

@@ -14,11 +14,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`key` is the JSON key, `heading` has the unit of the text, `cell` makes a row's text (default: the value)."""
+    """`key` is the JSON key, `heading` has the unit of the text, `cell` makes the text of a value.
+
+    `interval` is the key of the value's interval, which is shown beside it.
+    """
 
     key: str
     heading: str
     cell: Callable[[Any], str] = str
+    interval: str = ""
     words: bool = False
 
 
@@ -35,7 +39,7 @@ class Table:
 
 def as_text(table: Table) -> list[list[str]]:
     """The cells of each row, in the order of the columns."""
-    return [[_cell(column, row[column.key]) for column in table.columns] for row in table.rows]
+    return [[_cell(column, row) for column in table.columns] for row in table.rows]
 
 
 def as_json(table: Table) -> dict[str, Any]:
@@ -48,8 +52,12 @@ def as_json(table: Table) -> dict[str, Any]:
     }
 
 
-def _cell(column: Column, value: Any) -> str:
-    return "-" if _plain(value) is None else column.cell(value)
+def _cell(column: Column, row: Row) -> str:
+    if _plain(row[column.key]) is None:
+        return "-"
+    value = column.cell(row[column.key])
+    ends = row[column.interval] if column.interval else None
+    return f"{value} ({column.cell(ends[0])} .. {column.cell(ends[1])})" if ends else value
 
 
 def _plain(value: Any) -> Any:
@@ -66,10 +74,9 @@ def digits_cell(places: int, *, scale: float = 1.0, sign: bool = False) -> Calla
     return lambda value: f"{value * scale:{'+' if sign else ''}.{places}f}"
 
 
-def interval_cell(places: int, *, sign: bool = True) -> Callable[[Any], str]:
-    """Cells of pairs."""
-    digits = digits_cell(places, sign=sign)
-    return lambda ends: f"{digits(ends[0])} .. {digits(ends[1])}"
+def percent_cell(value: float) -> str:
+    """A cell of a change in percent: digits where they matter."""
+    return f"{value:+.{2 if abs(value) < 10 else 1}f}"
 
 
 def list_cell(values: Any) -> str:
