@@ -26,8 +26,8 @@ def iter_items(group: Group, path: str = "/") -> Iterator[tuple[str, Group | Dat
 
 
 def dimension_names(dataset: Dataset) -> list[str]:
-    """The names of the scales attached to each axis; one without a scale has none."""
-    return [dim[0].name.rpartition("/")[2] if len(dim) else "" for dim in dataset.dims]
+    """The names of the scales attached to each axis; an axis without one, or whose scale has no name left, has none."""
+    return [(dim[0].name or "").rpartition("/")[2] if len(dim) else "" for dim in dataset.dims]
 
 
 def content_digest(file: Group) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A sealed file back as the Run that was measured."""
 
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xdprepro.archive.durable import sidecar, storage_error
 from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, open_run, read_document, read_text
 from xdprepro.archive.schema import ABSENT, BOOT_KINDS
 from xdprepro.errors import STORAGE, XdpreproError
@@ -21,8 +23,10 @@ Edges = Mapping[tuple[int, int, str], Mapping[str, tuple[Reading, ...]]]
 def load_run(path: Path) -> Run:
     """The run of a sealed file, equal to the one that was sealed but for what canonical() evens out.
 
-    Raises XdpreproError(status=STORAGE) for a damaged file and for one of a newer major schema version.
+    Raises XdpreproError(status=STORAGE) for a file that is damaged or not the one its checksum is of, and for one of a
+    newer major schema version.
     """
+    _check_digest(path)
     with open_run(path) as file:
         try:
             return read_run(file)
@@ -32,12 +36,26 @@ def load_run(path: Path) -> Run:
 
 def load_flags(path: Path) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
     """The flags of every trial as bit masks, and the names of the bits."""
+    _check_digest(path)
     with open_run(path) as file:
         try:
             names = tuple(read_text(file, "flag_names").split())
             return {key: mask for case_id, group in _iter_cases(file) for key, mask in _flags(case_id, group)}, names
         except HDF5_ERRORS as error:
             raise _damaged(path, error) from error
+
+
+def _check_digest(path: Path) -> None:
+    """Before libhdf5 sees a file, hold it against the checksum beside it, if there is one."""
+    try:
+        wanted = sidecar(path).read_text(encoding="utf-8", errors="replace").split()[:1]
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage_error(error, path, "reading it") from None
+    if wanted != [found]:
+        raise _damaged(path, f"its SHA-256 is {found}, {sidecar(path).name} says {' '.join(wanted) or 'nothing'}")
 
 
 def canonical(run: Run) -> Run:
@@ -241,7 +259,7 @@ def _read_edge_counters(group: Group, sources: Sequence[str]) -> Callable[[tuple
     return read
 
 
-def _damaged(path: Path, error: Exception) -> XdpreproError:
+def _damaged(path: Path, error: object) -> XdpreproError:
     return XdpreproError(
         f"{path}: damaged: {error}", hint=f"'xdprepro archive verify {path}' names what is damaged", status=STORAGE
     )

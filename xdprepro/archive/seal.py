@@ -105,8 +105,10 @@ def recover(journal: Path, flags_of: Callable[[Run], tuple[Mapping[TrialKey, int
     Nothing is sealed of a journal in which no trial began. Raises XdpreproError(status=BUSY) while the writer lives.
     """
     with hold_journal(journal):
-        run = parse_journal(read_journal(journal))
-        path = seal(run, journal.parent.parent, *flags_of(run)) if run.trials else None
+        records = read_journal(journal)
+        # Killed before its first record was whole, a journal is empty.
+        run = parse_journal(records) if records else None
+        path = seal(run, journal.parent.parent, *flags_of(run)) if run and run.trials else None
         remove_journal(journal)
     return path
 

@@ -4,7 +4,9 @@
 import hashlib
 import itertools
 import json
+import multiprocessing
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +15,48 @@ from xdprepro.archive.check import Finding, check_structure
 from xdprepro.archive.digest import content_digest
 from xdprepro.archive.durable import sidecar
 from xdprepro.archive.find import read_manifest
-from xdprepro.archive.hdf5 import HDF5_ERRORS, File, clip, decode, open_run, read_document, read_text
+from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, open_run, read_document, read_text
 from xdprepro.archive.read import read_run
 from xdprepro.archive.write import case_ids, link_name
 from xdprepro.archive.write_case import REASON_BYTES, stream
 from xdprepro.errors import XdpreproError
-from xdprepro.sample import PHASES, SIDES, Run, Sample, Trial
+from xdprepro.sample import PHASES, SIDES, Sample, Trial
 
 
-def verify_run(path: Path) -> list[Finding]:
-    """All that is wrong with a sealed file and the files beside it; an empty list is a clean bill."""
+def verify_run(path: Path, *, limit_s: float = 120.0) -> list[Finding]:
+    """All that is wrong with a sealed file and the files beside it; an empty list is a clean bill.
+
+    A file that is not proven to be as it was is read by a process of its own, for at most `limit_s`: libhdf5 can loop
+    or crash on damage where the format has no checksum (the global heap with its references to dimension scales).
+    """
     if not path.is_file():
         return [Finding(path.name, "there is no such file")]
-    return [*_iter_sidecar_findings(path), *_check_inside(path)]
+    outside = list(_iter_sidecar_findings(path))
+    return [*outside, *(_check_apart(path, limit_s) if outside else _check_inside(path))]
+
+
+def _check_apart(path: Path, limit_s: float) -> list[Finding]:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe(duplex=False)
+    reader = spawn.Process(target=_send_findings, args=(path, theirs))
+    reader.start()
+    theirs.close()
+    try:
+        if not ours.poll(limit_s):
+            return [Finding(path.name, f"reading it does not come to an end, and was stopped after {limit_s:g} s")]
+        findings: list[Finding] = ours.recv()
+    except EOFError:
+        reader.join()
+        return [Finding(path.name, f"reading it ends the reader (exit status {reader.exitcode})")]
+    finally:
+        reader.kill()
+        reader.join()
+        ours.close()
+    return findings
+
+
+def _send_findings(path: Path, pipe: Connection) -> None:
+    pipe.send(_check_inside(path))
 
 
 def _iter_sidecar_findings(path: Path) -> Iterator[Finding]:
@@ -66,50 +97,41 @@ def _iter_content_findings(path: Path, file: File) -> Iterator[Finding]:
     run = read_run(file)
     if run.run_id != path.stem:
         yield Finding("/", f"run_id is {run.run_id}, the file is named {path.name}")
-    yield from _iter_reference_findings(file, run)
-    for trial in run.trials:
-        for side in SIDES:
-            yield from _iter_sample_findings(trial, side)
-
-
-def _iter_reference_findings(file: File, run: Run) -> Iterator[Finding]:
-    """Cases, boots, trials, flags and reports that point at each other."""
-    wanted = [link_name(case_id) for case_id in case_ids(run)]
-    if sorted(wanted) != sorted(file["cases"]):
-        yield Finding("/cases", "are not those of /plan")
-    if [boot.index for boot in run.boots] != list(range(len(run.boots))):
+    boots = [boot.index for boot in run.boots]
+    if boots != list(range(len(boots))):
         yield Finding("/boots/boot", "is not 0, 1, 2, ...")
     slots = [trial.slot for trial in run.trials]
     if len(set(slots)) < len(slots):
         yield Finding("/cases", "two trials have the same slot")
-    flags = len(read_text(file, "flag_names").split())
+    if sorted(map(link_name, case_ids(run))) != sorted(file["cases"]):
+        yield Finding("/cases", "are not those of /plan")
+        return
+    for group in file["cases"].values():
+        if "trial" in group:
+            yield from _iter_case_findings(group, boots, len(read_text(file, "flag_names").split()))
     for trial in run.trials:
         yield from _iter_trial_findings(file, trial)
-    for name, group in file["cases"].items():
-        if "trial" not in group:
-            continue
-        if group["boot"][()].tolist() != [boot.index for boot in run.boots]:
-            yield Finding(f"/cases/{name}/boot", "are not the boots of /boots")
-        if (group["trial_flags"][()] >> flags).any():
-            yield Finding(f"/cases/{name}/trial_flags", "has bits without a name")
-        if len(json.loads(read_document(group, "agent_reports"))) != int(np.count_nonzero(group["trial_status"][()])):
-            yield Finding(f"/cases/{name}/agent_reports", "are not as many as the trials")
+
+
+def _iter_case_findings(group: Group, boots: list[int], flags: int) -> Iterator[Finding]:
+    if group["boot"][()].tolist() != boots:
+        yield Finding(f"{group.name}/boot", "are not the boots of /boots")
+    if (group["trial_flags"][()] >> flags).any():
+        yield Finding(f"{group.name}/trial_flags", "has bits without a name")
+    if len(json.loads(read_document(group, "agent_reports"))) != int(np.count_nonzero(group["trial_status"][()])):
+        yield Finding(f"{group.name}/agent_reports", "are not as many as the trials")
 
 
 def _iter_trial_findings(file: File, trial: Trial) -> Iterator[Finding]:
+    """What is stored twice and differs; then time and counters that run backwards, the first place of each side."""
     case_id, boot, number = trial.key
     where = f"/cases/{link_name(case_id)}"
     if decode(file[where]["trial_reason"][boot, number]) != clip(trial.reason, REASON_BYTES):
         yield Finding(f"{where}/trial_reason", f"boot {boot}, trial {number}: is not that of agent_reports")
-
-
-def _iter_sample_findings(trial: Trial, side: str) -> Iterator[Finding]:
-    """Time and counters that run backwards; the first place in each trial."""
-    for earlier, later in itertools.pairwise(stream(trial, side).samples):
-        if what := _find_backwards(earlier, later):
-            case_id, boot, number = trial.key
-            yield Finding(f"/cases/{link_name(case_id)}", f"boot {boot}, trial {number}, {side}: {what}")
-            return
+    for side in SIDES:
+        pairs = itertools.pairwise(stream(trial, side).samples)
+        if what := next(filter(None, itertools.starmap(_find_backwards, pairs)), ""):
+            yield Finding(where, f"boot {boot}, trial {number}, {side}: {what}")
 
 
 def _find_backwards(earlier: Sample, later: Sample) -> str:

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Finding runs: by path, id, beginning and age, whatever lies in the folder."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import pytest
+from made import FLAG_NAMES, T_UTC_NS, make_flags, make_run
+
+from xdprepro.archive import find_run, list_runs, load_run, make_run_id, seal
+from xdprepro.errors import STORAGE, USAGE, XdpreproError
+
+IDS = [
+    "01900000-0000-7000-8000-00000000000a",
+    "01900000-0000-7000-8000-00000000000b",
+    "02345678-0000-7000-8000-00000000000c",
+]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Three runs; the middle id is the newest."""
+    for run_id, age_s in zip(IDS, (20, 0, 10), strict=True):
+        run = make_run(run_id=run_id, boots=1, trials=1, samples=2, created_utc_ns=T_UTC_NS - age_s * 10**9)
+        seal(run, tmp_path, make_flags(run), FLAG_NAMES)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("selector", "number"),
+    [
+        (IDS[0], 0),
+        ("0234", 2),
+        ("02345678-0000", 2),
+        ("01900000-0000-7000-8000-00000000000b", 1),
+        ("latest", 1),
+        ("latest~0", 1),
+        ("latest~1", 2),
+        ("latest~2", 0),
+    ],
+)
+def test_selector_means_one_run(archive: Path, selector: str, number: int) -> None:
+    assert find_run(archive, selector) == archive / f"{IDS[number]}.h5"
+
+
+def test_path_means_the_file_wherever_it_is(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = archive / f"{IDS[0]}.h5"
+    elsewhere = tmp_path_factory.mktemp("empty")
+    assert find_run(elsewhere, str(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("0190", f"begins 2 run ids: {IDS[0]}, {IDS[1]}"),
+        ("023", "too short, give at least 4 characters"),
+        ("ffff", f"no run of .* has this id; .*{IDS[2]}"),
+        ("latest~3", "has 3 sealed runs"),
+        ("latest~", "no run of"),
+        ("latest~x", "no run of"),
+        ("", "too short"),
+        ("nowhere/x.h5", "there is no such file"),
+        ("x.h5", "there is no such file"),
+    ],
+)
+def test_selector_that_means_none_or_several_is_a_usage_error(archive: Path, selector: str, message: str) -> None:
+    with pytest.raises(XdpreproError, match=message) as caught:
+        find_run(archive, selector)
+    assert caught.value.status == USAGE
+    assert caught.value.hint
+
+
+def test_empty_or_missing_folder_has_no_latest(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(XdpreproError, match="has 0 sealed runs") as caught:
+            find_run(folder, "latest")
+        assert "xdprepro run" in caught.value.hint
+        assert list_runs(folder) == []
+
+
+def test_list_is_in_order_of_creation(archive: Path) -> None:
+    assert [info.run_id for info in list_runs(archive)] == [IDS[0], IDS[2], IDS[1]]
+
+
+def test_list_needs_no_hdf5_file_while_the_manifests_fit(archive: Path) -> None:
+    wanted = list_runs(archive)
+    path = archive / f"{IDS[0]}.h5"
+    path.chmod(0o644)
+    path.write_bytes(bytes(path.stat().st_size))
+    assert list_runs(archive) == wanted
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "other run", "not json", "wrong type", "list", "more keys"])
+def test_file_itself_answers_where_the_manifest_does_not_fit(archive: Path, damage: str) -> None:
+    wanted = list_runs(archive)
+    manifest = archive / f"{IDS[0]}.json"
+    manifest.chmod(0o644)
+    values = json.loads(manifest.read_text())
+    damaged = {
+        "cut": manifest.read_text()[:-30],
+        "other run": (archive / f"{IDS[1]}.json").read_text(),
+        "not json": "\udc80?".encode("utf-8", "surrogatepass").decode("latin-1"),
+        "wrong type": json.dumps(values | {"trials": "3"}),
+        "list": "[]",
+        "more keys": json.dumps(values | {"new": 1}),
+    }
+    if damage == "missing":
+        manifest.unlink()
+    else:
+        manifest.write_text(damaged[damage])
+    assert list_runs(archive) == wanted
+
+
+def test_unreadable_file_is_listed_as_such_and_is_not_the_latest(archive: Path) -> None:
+    path = archive / f"{IDS[1]}.h5"
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:1000])
+    infos = {info.run_id: info for info in list_runs(archive)}
+    assert infos[IDS[1]].status == "unreadable"
+    assert str(path) in infos[IDS[1]].problem
+    assert find_run(archive, "latest") == archive / f"{IDS[2]}.h5"
+
+
+def test_parts_and_journals_are_no_runs(archive: Path) -> None:
+    (archive / ".x.h5.part").write_bytes(b"")
+    (archive / ".x.h5").write_bytes(b"")
+    (archive / "journal").mkdir()
+    (archive / "journal/x.journal").write_bytes(b"")
+    assert len(list_runs(archive)) == 3
+
+
+def test_run_ids_are_version_7_and_sort_by_time() -> None:
+    ids = [make_run_id() for _ in range(1000)]
+    assert len(set(ids)) == 1000
+    assert {run_id[14] for run_id in ids} == {"7"}
+    assert {run_id[19] for run_id in ids} <= set("89ab")
+    assert [run_id[:13] for run_id in ids] == sorted(run_id[:13] for run_id in ids)
+
+
+def rewrite(path: Path, version: str) -> Path:
+    """A copy of a sealed file as a later release would write it."""
+    newer = path.with_name("newer.h5")
+    newer.write_bytes(path.read_bytes())
+    with h5py.File(newer, "r+") as file:
+        file.attrs["schema_version"] = version
+        file.attrs["min_reader_version"] = "9.1"
+        file.create_group("something_new")
+    return newer
+
+
+def test_newer_major_version_is_refused_by_name(archive: Path) -> None:
+    newer = rewrite(archive / f"{IDS[0]}.h5", "2.0.0")
+    with pytest.raises(XdpreproError, match=r"newer.h5: schema version 2\.0\.0, this xdprepro reads 1\.x") as caught:
+        load_run(newer)
+    assert caught.value.status == STORAGE
+    assert "9.1" in caught.value.hint
+    assert [info.status for info in list_runs(archive)].count("unreadable") == 1
+
+
+def test_newer_minor_version_is_read(archive: Path) -> None:
+    path = archive / f"{IDS[0]}.h5"
+    assert load_run(rewrite(path, "1.7.0")) == load_run(path)
+
+
+def test_run_is_the_same_from_a_file_under_another_name(archive: Path) -> None:
+    path = archive / f"{IDS[0]}.h5"
+    copy = archive / "copy.h5"
+    copy.write_bytes(path.read_bytes())
+    assert load_run(copy) == load_run(path)
+    assert replace(list_runs(archive)[0], path=copy) in list_runs(archive)
