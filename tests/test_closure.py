@@ -377,6 +377,12 @@ def test_too_few_samples_are_flagged(count: int) -> None:
     assert flags_of(short, DROP) == ("no_samples",)
 
 
+def test_samples_at_one_moment_are_too_few() -> None:
+    trial = make_trial(DROP)
+    still = tuple(replace(sample, t1_ns=5) for sample in trial.dut.samples)
+    assert flags_of(replace(trial, dut=replace(trial.dut, samples=still)), DROP) == ("no_samples",)
+
+
 def test_a_measure_phase_without_packets_is_flagged() -> None:
     trial = make_trial(DROP)
     still = tuple(replace(sample, counters={DROPPED: 5}) for sample in trial.dut.samples)

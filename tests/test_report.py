@@ -327,6 +327,12 @@ def test_compare_notes_name_what_was_left_out(note: str) -> None:
     assert note in report.compare_table(compare(view_run(a), view_run(b))).notes
 
 
+def test_compare_notes_say_when_a_run_is_not_complete() -> None:
+    b = make_case_run(DROP, QUIET, run_id="b", status="partial", restarts=9)
+    notes = report.compare_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b))).notes
+    assert notes[3:] == ("B is partial: 5 of 9 restarts were begun",)
+
+
 def test_without_a_common_case_the_table_says_so() -> None:
     comparison = compare(view_run(make_case_run(DROP, QUIET)), view_run(make_case_run(TX, QUIET, run_id="b")))
     assert report.compare_table(comparison).notes[0] == "no case in both runs"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
-from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, returned_share, sum_counters
+from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, returned_share, sum_counters, trial_rate
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 
@@ -301,4 +301,8 @@ def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
     counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in measured(trial.dut.samples)]
     steps = [after - before for before, after in itertools.pairwise(counts)]
     none = sum(steps) <= 0 or returned_share(trial, params) == 0
-    return {"no_samples": not steps, "no_packets": bool(steps) and none, "stalled": 0 in steps}
+    return {
+        "no_samples": trial_rate(trial, params) is None,
+        "no_packets": bool(steps) and none,
+        "stalled": 0 in steps,
+    }

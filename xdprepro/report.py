@@ -272,6 +272,9 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
         f"false discoveries {100 * FALSE_DISCOVERIES:g} % over the cases (Benjamini-Hochberg), "
         "percent from the ratio of geometric means"
     )
+    for name, run in (("A", comparison.a.run), ("B", comparison.b.run)):
+        if run.status != "complete":
+            yield f"{name} is {run.status}: {len(run.boots)} of {run.restarts} restarts were begun"
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             yield f"only in {name}: {', '.join(only)}"
