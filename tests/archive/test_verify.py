@@ -176,7 +176,7 @@ def delete(name: str) -> Callable[[Any], None]:
 
 CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "variable gone": (delete(f"{WHERE}/valid"), f"{WHERE}/valid"),
-    "scale renamed": (lambda file: file.move(f"{WHERE}/sample", f"{WHERE}/other"), f"{WHERE}/counters"),
+    "scale renamed": (lambda file: file.move(f"{WHERE}/sample", f"{WHERE}/elsewhere"), f"{WHERE}/counters"),
     "boots gone": (delete("boots"), "/boots"),
     "attribute gone": (lambda file: file.attrs.__delitem__("suite"), "/@suite"),
     "schema unknown": (lambda file: file.attrs.__setitem__("schema_id", np.bytes_(b"x")), "/@schema_id"),
@@ -184,6 +184,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "flag without name": (set_value(f"{WHERE}/trial_flags", (0, 0), 1 << 20), f"{WHERE}/trial_flags"),
     "boot unknown": (set_value(f"{WHERE}/boot", 1, 7), f"{WHERE}/boot"),
     "boot order": (set_value("boots/boot", 1, 0), "/boots/boot"),
+    "group replaced": (lambda file: file.move(f"{WHERE}/slot", f"{WHERE}/xsk_app"), f"{WHERE}/xsk_app"),
     "slot twice": (lambda file: file[f"{WHERE}/slot"].__setitem__((0, 0), file[f"{WHERE}/slot"][1, 0]), "/cases"),
     "case unknown": (lambda file: file.move(WHERE, "/cases/renamed"), "/cases"),
     "reason differs": (set_value(f"{WHERE}/trial_reason", (0, 0), b"other"), f"{WHERE}/trial_reason"),

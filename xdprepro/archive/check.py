@@ -118,15 +118,21 @@ def _iter_schema_findings(file: File) -> Iterator[Finding]:
     if missing:
         return
     yield from _iter_table_findings(file["boots"], BOOTS, "/boots")
-    for case_name, case in file["cases"].items():
-        where = f"/cases/{case_name}"
-        if not read_text(case, "case_id"):
-            yield Finding(f"{where}@case_id", "is missing")
-        for name, table in CASE_GROUPS.items():
-            if not name or name in case:
-                yield from _iter_table_findings(case[name] if name else case, table, f"{where}/{name}".rstrip("/"))
-        if ("trial" in case) != ("agent_reports" in case):
-            yield Finding(f"{where}/agent_reports", "is there without trials, or trials without it")
+    for name, case in file["cases"].items():
+        yield from _iter_case_findings(case, f"/cases/{name}")
+
+
+def _iter_case_findings(case: Group, path: str) -> Iterator[Finding]:
+    if not read_text(case, "case_id"):
+        yield Finding(f"{path}@case_id", "is missing")
+    if ("trial" in case) != ("agent_reports" in case):
+        yield Finding(f"{path}/agent_reports", "is there without trials, or trials without it")
+    for name, table in CASE_GROUPS.items():
+        group = case.get(name) if name else case
+        if isinstance(group, Group):
+            yield from _iter_table_findings(group, table, f"{path}/{name}".rstrip("/"))
+        elif group is not None:
+            yield Finding(f"{path}/{name}", "is no group")
 
 
 def _iter_table_findings(group: Group, table: Mapping[str, Var], path: str) -> Iterator[Finding]:
