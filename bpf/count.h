@@ -27,8 +27,8 @@ static __always_inline struct record *find_record(struct xdp_md *ctx)
 /* The length is computed in longs: in 32 bits it would need two more shifts. */
 static __always_inline int count_in(struct record *record, struct xdp_md *ctx, int action)
 {
-	record->packets[action]++;
-	record->bytes[action] += (long)ctx->data_end - (long)ctx->data;
+	record->packets[action & (RECORD_ACTIONS - 1)]++;
+	record->bytes[action & (RECORD_ACTIONS - 1)] += (long)ctx->data_end - (long)ctx->data;
 	return action;
 }
 

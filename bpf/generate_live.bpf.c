@@ -34,7 +34,5 @@ int generate_live(struct xdp_md *ctx)
 	if (knobs.flows > 1)
 		udp->source = bpf_htons(knobs.first_port +
 					(__u32)record->packets[XDP_REDIRECT] % knobs.flows);
-	if (bpf_redirect_map(&ports, 0, XDP_ABORTED) != XDP_REDIRECT)
-		return count_in(record, ctx, XDP_ABORTED);
-	return count_in(record, ctx, XDP_REDIRECT);
+	return count_in(record, ctx, bpf_redirect_map(&ports, 0, XDP_ABORTED));
 }

@@ -8,7 +8,7 @@
 
 #define RECORD_CPUS 256
 #define RECORD_RXQS 64
-#define RECORD_ACTIONS 5 /* XDP_ABORTED ... XDP_REDIRECT */
+#define RECORD_ACTIONS 8 /* XDP_ABORTED to XDP_REDIRECT are five; eight let a mask bound them */
 
 /* Two cache lines: the adjacent-line prefetcher of x86 makes pairs of lines bounce together. */
 struct record {

@@ -13,6 +13,5 @@ int xdp_redirect_swap_macs(struct xdp_md *ctx)
 		return count(ctx, XDP_ABORTED);
 	swap_macs(eth);
 	/* The helper only notes the index; a port that is gone shows in the driver's counters. */
-	bpf_redirect(knobs.egress_ifindex, 0);
-	return count(ctx, XDP_REDIRECT);
+	return count(ctx, bpf_redirect(knobs.egress_ifindex, 0));
 }

@@ -11,8 +11,6 @@ struct {
 SEC("xdp")
 int xsk_rxdrop(struct xdp_md *ctx)
 {
-	/* A queue without a socket gives XDP_PASS, and is counted as such. */
-	if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
-		return count(ctx, XDP_PASS);
-	return count(ctx, XDP_REDIRECT);
+	/* A queue without a socket gives XDP_PASS. */
+	return count(ctx, bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS));
 }

@@ -11,6 +11,16 @@
 #include "load.h"
 #include "spec.h"
 
+static int fail_attach(int err, const char *ifname)
+{
+	int result = fail(err, ifname, "attach");
+
+	if (err == EBUSY || err == EEXIST)
+		fail_hint(result, "another XDP program is attached: see 'ip link show dev %s'",
+			  ifname);
+	return result;
+}
+
 int attachment_create(struct attachment *attachment, const char *ifname, int ifindex, int prog_fd,
 		      int attach_mode)
 {
@@ -29,10 +39,7 @@ int attachment_create(struct attachment *attachment, const char *ifname, int ifi
 	attachment->link_fd = bpf_link_create(prog_fd, ifindex, BPF_XDP, &opts);
 	if (attachment->link_fd >= 0)
 		return 0;
-	fail(errno, ifname, "attach");
-	if (errno == EBUSY || errno == EEXIST)
-		fail_hint(0, "another XDP program is attached: see 'ip link show dev %s'", ifname);
-	return -failure.err;
+	return fail_attach(errno, ifname);
 }
 
 void attachment_destroy(struct attachment *attachment)

@@ -32,9 +32,8 @@ static int count_packets(const struct sampler *sampler, uint64_t *packets)
 
 	*packets = 0;
 	if (!counters)
-		return failure.err ? -failure.err : -EINVAL;
-	json_object_foreach(counters, name, value)
-	{
+		return fail_result();
+	json_object_foreach(counters, name, value) {
 		size_t len = strlen(name);
 
 		if (len >= strlen(suffix) && !strcmp(name + len - strlen(suffix), suffix))

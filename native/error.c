@@ -24,6 +24,11 @@ int fail(int err, const char *object, const char *step)
 	return -err;
 }
 
+int fail_result(void)
+{
+	return failure.err ? -failure.err : -EINVAL;
+}
+
 int fail_because(int err, const char *object, const char *step, const char *format, ...)
 {
 	va_list args;
@@ -32,7 +37,7 @@ int fail_because(int err, const char *object, const char *step, const char *form
 	va_start(args, format);
 	vsnprintf(failure.reason, sizeof(failure.reason), format, args);
 	va_end(args);
-	return err ? -err : -EINVAL;
+	return fail_result();
 }
 
 int fail_usage(const char *object, const char *step, const char *format, ...)
@@ -43,7 +48,7 @@ int fail_usage(const char *object, const char *step, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(failure.reason, sizeof(failure.reason), format, args);
 	va_end(args);
-	return -EINVAL;
+	return fail_result();
 }
 
 int fail_hint(int result, const char *format, ...)

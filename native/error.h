@@ -30,4 +30,7 @@ int fail_usage(const char *object, const char *step, const char *format, ...)
 /* Add the one command or setting that mends it; returns its first argument. */
 int fail_hint(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The result that goes with what was remembered, where a function returns no number. */
+int fail_result(void);
+
 #endif

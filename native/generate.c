@@ -58,10 +58,10 @@ static bool port_sent(json_t *before, json_t *after)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(
-		after, name,
-		value) if (sent_counter(name) &&
-			   !json_equal(value, json_object_get(before, name))) return true;
+	json_object_foreach(after, name, value) {
+		if (sent_counter(name) && !json_equal(value, json_object_get(before, name)))
+			return true;
+	}
 	return false;
 }
 
@@ -85,12 +85,12 @@ static int check_accepted(const struct generator *generator, const struct sample
 	}
 	if (sent)
 		return 0;
-	fail_because(0, generator->ifname, "verify",
-		     "%llu frames were handed to the kernel, and no transmit counter of the port "
-		     "moved",
-		     (unsigned long long)packets);
-	return fail_hint(-failure.err, "both ends must be up, and the peer of a veth port needs a "
-				       "native XDP program (or GRO)");
+	return fail_hint(fail_because(0, generator->ifname, "verify",
+				      "%llu frames were handed to the kernel, and no transmit "
+				      "counter of the port moved",
+				      (unsigned long long)packets),
+			 "both ends must be up, and the peer of a veth port needs a native XDP "
+			 "program (or GRO)");
 }
 
 static int run(const struct spec *spec, const struct port *port, struct generator *generator,

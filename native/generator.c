@@ -163,7 +163,7 @@ int generator_stop(struct generator *generator)
 	for (size_t i = 0; i < generator->threads_len; i++)
 		if (generator->threads[i].failed.reason[0]) {
 			failure = generator->threads[i].failed;
-			return failure.err ? -failure.err : -EINVAL;
+			return fail_result();
 		}
 	return 0;
 }

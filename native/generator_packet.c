@@ -221,7 +221,7 @@ static int create(struct generator *generator)
 		generator->threads[i].state = ring;
 		if (!ring) {
 			destroy(generator);
-			return -failure.err;
+			return fail_result();
 		}
 	}
 	return 0;

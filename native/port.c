@@ -33,12 +33,11 @@ static int check_size(const struct link *link)
 	unsigned int rxqs = port_rx_queues(link);
 	int cpus = get_nprocs_conf();
 
-	if (rxqs > MAX_QUEUES) {
-		fail_because(0, link->ifname, "check", "%u receive queues; the programs count %d",
-			     rxqs, MAX_QUEUES);
-		return fail_hint(-failure.err, "ethtool -L %s combined %d", link->ifname,
-				 MAX_QUEUES);
-	}
+	if (rxqs > MAX_QUEUES)
+		return fail_hint(fail_because(0, link->ifname, "check",
+					      "%u receive queues; the programs count %d", rxqs,
+					      MAX_QUEUES),
+				 "ethtool -L %s combined %d", link->ifname, MAX_QUEUES);
 	if (cpus > MAX_CPUS)
 		return fail_because(0, link->ifname, "check", "%d CPUs; the programs count on %d",
 				    cpus, MAX_CPUS);

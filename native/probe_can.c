@@ -114,7 +114,7 @@ static int try_af_packet(const struct link *link)
 	struct packet_ring *ring = packet_ring_create(link->ifname, link->ifindex);
 
 	packet_ring_destroy(ring);
-	return ring ? 0 : -failure.err;
+	return ring ? 0 : fail_result();
 }
 
 static int try_busy_poll(const struct link *link)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "records.h"
 
-static const char *const action_names[RECORD_ACTIONS] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS",
-							 "XDP_TX", "XDP_REDIRECT"};
+static const char *const action_names[] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX",
+					   "XDP_REDIRECT"};
+
+#define ACTIONS (int)(sizeof(action_names) / sizeof(action_names[0]))
 
 const struct record *records_at(const struct records *records, unsigned int cpu, unsigned int rxq)
 {
@@ -14,7 +16,7 @@ static int read_record(const struct record *record, unsigned int cpu, unsigned i
 {
 	int result = 0;
 
-	for (int action = 0; !result && action < RECORD_ACTIONS; action++) {
+	for (int action = 0; !result && action < ACTIONS; action++) {
 		__u64 packets = records_load(&record->packets[action]);
 		__u64 bytes = records_load(&record->bytes[action]);
 

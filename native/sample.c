@@ -68,7 +68,7 @@ int sampler_sample(struct sampler *sampler, const char *phase)
 	int64_t t1_ns = stamp_ns();
 
 	if (!counters)
-		return failure.err ? -failure.err : -EINVAL;
+		return fail_result();
 	return out_line(json_pack("{s:I, s:s, s:I, s:I, s:o}", "sample",
 				  (json_int_t)sampler->samples++, "phase", phase, "t0_ns",
 				  (json_int_t)t0_ns, "t1_ns", (json_int_t)t1_ns, "counters",

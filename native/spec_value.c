@@ -23,7 +23,9 @@ static void join(char *text, size_t size, const char *const *names)
 int bad_value(const struct section *section, const char *key, const char *allowed)
 {
 	json_t *value = json_object_get(section->object, key);
-	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	char *text =
+		value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6))
+		      : NULL;
 	char name[64];
 
 	snprintf(name, sizeof(name), "%s%s", section->path, key);
@@ -42,8 +44,7 @@ int section_check_keys(const struct section *section, const char *const *allowed
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(section->object, key, value)
-	{
+	json_object_foreach(section->object, key, value) {
 		bool known = false;
 
 		for (size_t i = 0; allowed[i]; i++)
@@ -156,8 +157,7 @@ int read_int_list(const struct section *section, const char *key, int max, int *
 	*len = json_array_size(list);
 	if (!*len || *len > (size_t)max + 1)
 		return bad_value(section, key, allowed);
-	json_array_foreach(list, i, item)
-	{
+	json_array_foreach(list, i, item) {
 		values[i] = json_integer_value(item);
 		if (!json_is_integer(item) || json_integer_value(item) < 0 ||
 		    json_integer_value(item) > max)

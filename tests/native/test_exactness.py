@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_lab import Agent, Pair, measure_spec, make_pair, run, run_trial, generate_spec, total, xsk_part
+from agent_lab import Agent, Pair, generate_spec, make_pair, measure_spec, run, run_trial, total, xsk_part
 
 pytestmark = pytest.mark.netns
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the agent says it was built from."""
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def version(agent: Path) -> dict[str, Any]:
+    done = subprocess.run([agent, "version"], capture_output=True, text=True, check=True, timeout=10)
+    line: dict[str, Any] = json.loads(done.stdout)
+    return line
+
+
+def test_hashes_are_those_of_the_objects(agent: Path) -> None:
+    objects = {path.name.removesuffix(".bpf.o"): path for path in (ROOT / "bpf/build").glob("*.bpf.o")}
+    assert version(agent)["bpf"] == {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in objects.items()
+    }
+
+
+def test_every_program_source_is_in_the_agent(agent: Path) -> None:
+    assert set(version(agent)["bpf"]) == {path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf").glob("*.bpf.c")}
+
+
+def test_every_case_names_its_role_and_a_program(agent: Path) -> None:
+    told = version(agent)
+    assert told["cases"]["xdp.tx.swap-macs"] == {"role": "forward", "program": "xdp_tx_swap_macs"}
+    assert {case["program"] for case in told["cases"].values()} <= set(told["bpf"])
+
+
+def test_compilers_and_libraries_are_named(agent: Path) -> None:
+    built_from = version(agent)["built_from"]
+    assert "clang" in built_from["clang"]
+    assert all(built_from[name] for name in ("cc", "clang", "libbpf", "libxdp", "jansson", "libc"))
