@@ -5,9 +5,9 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -85,15 +85,20 @@ def check_root(what: str) -> None:
 
 
 @contextmanager
-def start_lock(lab: Lab) -> Iterator[None]:
-    """Hold the lab. The kernel drops the lock with the process, however it ends."""
+def start_lock(lab: Lab) -> Iterator[str]:
+    """Hold the lab. The kernel drops the lock with the process, however it ends; the file stays if that was a kill.
+
+    Gives who held the lab last and was killed, so that the lab may be in any state, or nothing.
+    """
     path = LOCKS / f"{lab.name}.lock"
     with _open_locked(path, lab) as file:
+        file.seek(0)
+        left_by = file.read()
         file.truncate(0)
         file.write(f"{os.getpid()} ({shlex.join(sys.argv)})")
         file.flush()
         try:
-            yield
+            yield left_by
         finally:
             path.unlink(missing_ok=True)
 
@@ -137,13 +142,13 @@ def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     check_root(f"lab {lab.name}: {name}")
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="xdprepro-") as directory, _hold_signals():
+    with _start_scratch(lab) as directory, _hold_signals():
         done = ansible_runner.run(
-            private_data_dir=directory,
+            private_data_dir=str(directory),
             project_dir=str(ROOT / "playbooks"),
             playbook=f"{name}.yml",
             inventory=str(lab.path),
-            envvars=ANSIBLE_ENV,
+            envvars=ANSIBLE_ENV | {"PATH": f"{_write_launcher(directory)}:{ANSIBLE_ENV['PATH']}"},
             cmdline="--check" if check else None,
             quiet=True,
             event_handler=events.append,
@@ -155,6 +160,27 @@ def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     if done.rc or failures or not ok:
         raise XdpreproError(f"lab {lab.name}: {name}: {failures or _tail(output)}")
     return Provisioned(ok=ok, changed=changed, duration_s=time.monotonic() - begin)
+
+
+@contextmanager
+def _start_scratch(lab: Lab) -> Iterator[Path]:
+    """ansible-runner's folder, at a known place: what a kill -9 leaves of it is removed by the next playbook."""
+    directory = LOCKS / f"{lab.name}.play"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write_launcher(directory: Path) -> Path:
+    """A folder with an ansible-playbook that ends with us: orphaned by a kill -9, it waits for its workers forever."""
+    path = directory / "bin/ansible-playbook"
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL {shlex.quote(str(BIN))}/ansible-playbook "$@"\n')
+    path.chmod(0o700)
+    return path.parent
 
 
 def _failures(events: list[dict[str, Any]]) -> str:

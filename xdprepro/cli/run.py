@@ -47,7 +47,10 @@ def run(
     folder = archive.prepare_directory(directory)
     for left in archive.unsealed(folder):
         note(f"note: {left.name} was left by a run that ended early; 'xdprepro archive recover' seals what it holds")
-    with provision.start_lock(lab), _stop_on_interrupt() as stopped, show_progress() as tell:
+    with provision.start_lock(lab) as left_by, _stop_on_interrupt() as stopped, show_progress() as tell:
+        if left_by:
+            note(f"note: lab {lab.name} was left as it was by {left_by}, which was killed; repairing it")
+            provision.up(lab)
         outcomes = bench.run_suite(lab, suite, folder, runs=runs, tell=tell, stopped=stopped)
         interrupted = stopped()
     if as_json:
