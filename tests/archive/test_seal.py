@@ -7,8 +7,10 @@ import multiprocessing
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -75,6 +77,19 @@ seal(run, Path({str(tmp_path / "again")!r}), make_flags(run), FLAG_NAMES)
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
     assert (tmp_path / "again" / first.name).read_bytes() == first.read_bytes()
+
+
+def test_equal_runs_give_the_same_bytes_whatever_the_order_of_their_dicts(tmp_path: Path) -> None:
+    def turn(tree: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            key: turn(value) if isinstance(value, Mapping) else value for key, value in reversed(list(tree.items()))
+        }
+
+    (tmp_path / "turned").mkdir()
+    cases = {case_id: turn(parameters) for case_id, parameters in RUN.cases.items()}
+    turned = replace(RUN, documents=turn(RUN.documents), fingerprint=turn(RUN.fingerprint), cases=cases)
+    assert turned == RUN
+    assert seal_made(turned, tmp_path / "turned").read_bytes() == seal_made(RUN, tmp_path).read_bytes()
 
 
 def test_sealed_files_are_read_only_and_checkable_with_sha256sum(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verifying: every kind of damage and every forbidden construct is found and named, and a whole file is clean."""
 
+import hashlib
+import json
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +32,15 @@ def seal_made(run: Run, directory: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return seal_made(RUN, tmp_path_factory.mktemp("runs"))
+
+
 @pytest.fixture
-def sealed(tmp_path: Path) -> Path:
-    return seal_made(RUN, tmp_path)
+def sealed(original: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(original.parent, tmp_path / "runs")) / original.name
 
 
 def where(path: Path) -> set[str]:
@@ -125,13 +134,18 @@ def test_damage_on_which_libhdf5_loops_is_a_finding(sealed: Path) -> None:
 
 
 def spoil(path: Path, change: Callable[[Any], None], *, digest: bool = True) -> list[Finding]:
-    """The findings within a file after a change through the HDF5 library, which keeps all checksums right."""
+    """The findings after a change by someone who keeps all checksums right."""
     with h5py.File(path, "r+", libver=("v110", "v110")) as file:
         change(file)
         if digest:
             del file.attrs["content_digest"]
             file.attrs["content_digest"] = np.bytes_(content_digest(file).encode())
-    return [finding for finding in verify_run(path) if "SHA-256" not in finding.what and ".json" not in finding.where]
+    data = path.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    path.with_name(f"{path.name}.sha256").write_text(f"{sha256}  {path.name}\n")
+    manifest = path.with_suffix(".json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"sha256": sha256, "size_bytes": len(data)}))
+    return verify_run(path)
 
 
 def set_value(name: str, at: Any, value: Any) -> Callable[[Any], None]:
@@ -145,7 +159,7 @@ FILTERS = {"compression": "gzip", "shuffle": True, "fletcher32": True}
 FORBIDDEN: dict[str, Callable[[Any], Any]] = {
     "soft": lambda file: file.__setitem__("soft", h5py.SoftLink("/boots")),
     "dangling": lambda file: file.__setitem__("dangling", h5py.SoftLink("/nowhere")),
-    "external": lambda file: file.__setitem__("external", h5py.ExternalLink("/etc/passwd", "/")),
+    "external": lambda file: file.__setitem__("external", h5py.ExternalLink("other.h5", "/")),
     "cycle": lambda file: file.__setitem__("cycle", file["cases"]),
     "contiguous": lambda file: file.create_dataset("contiguous", data=[1, 2]),
     "text": lambda file: file.create_dataset("text", data="variable length"),
@@ -155,7 +169,7 @@ FORBIDDEN: dict[str, Callable[[Any], Any]] = {
     "truth": lambda file: file.create_dataset("truth", (2,), bool, chunks=(2,), **FILTERS),
     "named": lambda file: file.__setitem__("named", np.dtype("u8")),
     "virtual": lambda file: file.create_virtual_dataset("virtual", h5py.VirtualLayout((2,), "u8")),
-    "raw": lambda file: file.create_dataset("raw", (2,), "u1", external="/etc/passwd"),
+    "raw": lambda file: file.create_dataset("raw", (2,), "u1", external="raw.bin"),
     "nofletcher": lambda file: file.create_dataset("nofletcher", (2,), "u1", chunks=(2,), compression="gzip"),
 }
 

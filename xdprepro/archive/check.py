@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xdprepro.archive.digest import BOOKKEEPING, dimension_names
+from xdprepro.archive.digest import BOOKKEEPING
 from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, filter_names, find_address, is_hard_link, read_text
 from xdprepro.archive.schema import BOOTS, CASE_GROUPS, SCHEMA_ID, TEXT, Var
 
@@ -25,7 +25,6 @@ ROOT_TEXTS = (
 ROOT_NUMBERS = ("created_utc_ns", "closed_utc_ns", "restarts", "trials_per_restart")
 ROOT_ITEMS = ("boots", "cases", "documents", "fingerprint", "plan", "schema")
 FILTERS = ("shuffle", "deflate", "fletcher32")
-LARGEST_ITEMSIZE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +148,21 @@ def _iter_table_findings(group: Group, table: Mapping[str, Var], path: str) -> I
             yield from _iter_var_findings(group[name], var, scales, where)
 
 
-def _find_scales(group: Group) -> dict[str, int]:
-    """The lengths of all dimensions that are known in a group: its own and those of the groups above."""
-    scales = _find_scales(group.parent) if group.name != "/" else {}
-    own = {name: item for name, item in group.items() if isinstance(item, Dataset) and item.is_scale}
-    return scales | {name: item.shape[0] for name, item in own.items()}
+def _find_scales(group: Group) -> dict[str, Dataset]:
+    """The scales of all dimensions that are known in a group: its own and those of the groups above."""
+    above = _find_scales(group.parent) if group.name != "/" else {}
+    return above | {name: item for name, item in group.items() if isinstance(item, Dataset) and item.is_scale}
 
 
-def _iter_var_findings(dataset: Dataset, var: Var, scales: Mapping[str, int], where: str) -> Iterator[Finding]:
+def _iter_var_findings(dataset: Dataset, var: Var, scales: Mapping[str, Dataset], where: str) -> Iterator[Finding]:
     if dataset.dtype.kind != "S" if var.dtype == TEXT else dataset.dtype != np.dtype(var.dtype):
         yield Finding(where, f"has type {dataset.dtype}, not {var.dtype}")
-    if dataset.shape != tuple(scales.get(dim, -1) for dim in var.dims):
+    if dataset.shape != tuple(scales[dim].size for dim in var.dims if dim in scales):
         yield Finding(where, f"has shape {dataset.shape}, which is not that of {var.dims}")
-    elif not dataset.is_scale and dimension_names(dataset) != list(var.dims):
-        yield Finding(where, f"has dimensions {dimension_names(dataset)}, not {list(var.dims)}")
+    elif not dataset.is_scale:
+        for dim, attached in zip(var.dims, dataset.dims, strict=True):
+            if len(attached) != 1 or find_address(attached[0]) != find_address(scales[dim]):
+                yield Finding(where, f"has another dimension where {dim} belongs")
     if var.values and read_text(dataset, "flag_meanings") != " ".join(var.values):
         yield Finding(f"{where}@flag_meanings", f"is {read_text(dataset, 'flag_meanings')!r}")
     elif var.values and dataset[()].size and int(dataset[()].max()) >= len(var.values):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xdprepro.archive.hdf5 import Dataset, Group
+from xdprepro.archive.hdf5 import Dataset, Group, find_address
 
 # How HDF5 itself keeps dimension scales; dimensions count by their names instead.
 BOOKKEEPING = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")
@@ -25,11 +25,6 @@ def iter_items(group: Group, path: str = "/") -> Iterator[tuple[str, Group | Dat
             yield below, item
 
 
-def dimension_names(dataset: Dataset) -> list[str]:
-    """The names of the scales attached to each axis; an axis without one, or whose scale has no name left, has none."""
-    return [(dim[0].name or "").rpartition("/")[2] if len(dim) else "" for dim in dataset.dims]
-
-
 def content_digest(file: Group) -> str:
     """SHA-256 over paths, attributes, types, shapes, dimension names and values, as archive/README.md defines it."""
     digest = hashlib.sha256()
@@ -39,7 +34,10 @@ def content_digest(file: Group) -> str:
             data = field.encode() if isinstance(field, str) else field
             digest.update(b"%d:" % len(data) + data)
 
-    for path, item in iter_items(file):
+    items = list(iter_items(file))
+    # Asking HDF5 for the name of the object behind a reference makes it search the file.
+    names = {find_address(item): path.rpartition("/")[2] for path, item in items}
+    for path, item in items:
         add(path)
         for name in sorted(set(item.attrs) - set(NOT_DIGESTED)):
             attribute = item.attrs.get_id(name)
@@ -47,7 +45,8 @@ def content_digest(file: Group) -> str:
             attribute.read(value)
             add(name, value.dtype.str, _shape(value.shape), value.tobytes())
         if isinstance(item, Dataset):
-            add(item.dtype.str, _shape(item.shape), *dimension_names(item), item[()].tobytes())
+            dims = [names[find_address(dim[0])] if len(dim) else "" for dim in item.dims]
+            add(item.dtype.str, _shape(item.shape), *dims, item[()].tobytes())
     return digest.hexdigest()
 
 

@@ -114,7 +114,7 @@ def read_document(group: Group, name: str) -> str:
 
 def write_attrs(item: Group | Dataset, values: Mapping[str, Any]) -> None:
     """Small attributes: text of fixed length, numbers, lists of whole numbers; what is empty or null is left out."""
-    for name, value in values.items():
+    for name, value in sorted(values.items()):
         if isinstance(value, str) and value:
             data = encode(clip(value, ATTRIBUTE_BYTES))
             item.attrs.create(name, np.array(data, dtype=h5py.string_dtype("utf-8", len(data))))

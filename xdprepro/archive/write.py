@@ -43,7 +43,7 @@ def build_image(run: Run, flags: Mapping[TrialKey, int], flag_names: Sequence[st
                 write_case(group, trials, len(run.boots), flags, flag_names)
         _write_fingerprint(file.create_group("fingerprint"), run.fingerprint)
         documents = file.create_group("documents")
-        for name, text in run.documents.items():
+        for name, text in sorted(run.documents.items()):
             write_document(documents, link_name(name), text, "text/plain")
             write_attrs(documents[link_name(name)], {"name": name})
         # Pairs, as the order of the cases is the suite's and JSON objects have none.
@@ -173,6 +173,6 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
 def _write_fingerprint(group: Group, fingerprint: Mapping[str, Any]) -> None:
     """The whole as one document, and each section's simple values as attributes to query."""
     write_json(group, "json", fingerprint)
-    for name, section in fingerprint.items():
+    for name, section in sorted(fingerprint.items()):
         if isinstance(section, Mapping) and name != "json":
             write_attrs(group.create_group(link_name(name)), dict(flatten(section)))
