@@ -41,7 +41,7 @@ def compare(
     if as_json:
         print_json({table.name: table_json(table) for table in tables})
     else:
-        print_tables([table for table in tables if table.rows])
+        print_tables(tables if tables[0].rows else tables[1:])
     if gate:
         raise typer.Exit(result.status)
     if result.count("INCOMPARABLE"):
