@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from disks import start_as_nobody
 from made import FLAG_NAMES, T_UTC_NS, make_flags, make_run
 
 from xdprepro.archive import find_run, list_runs, load_run, make_run_id, seal
@@ -121,6 +122,13 @@ def test_unreadable_file_is_listed_as_such_and_is_not_the_latest(archive: Path) 
     assert infos[IDS[1]].status == "unreadable"
     assert str(path) in infos[IDS[1]].problem
     assert find_run(archive, "latest") == archive / f"{IDS[2]}.h5"
+
+
+def test_folder_that_may_not_be_listed_is_not_taken_for_empty(archive: Path) -> None:
+    archive.chmod(0o700)
+    with start_as_nobody(), pytest.raises(XdpreproError, match="Permission denied, while listing it") as caught:
+        list_runs(archive)
+    assert caught.value.status == STORAGE
 
 
 def test_parts_and_journals_are_no_runs(archive: Path) -> None:

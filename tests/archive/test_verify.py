@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from disks import start_as_nobody
 from made import FLAG_NAMES, make_flags, make_run
 
 from xdprepro.archive import Finding, load_run, seal, verify_run
@@ -53,6 +54,12 @@ def test_whole_file_has_no_findings(sealed: Path) -> None:
 
 def test_missing_file_is_a_finding(tmp_path: Path) -> None:
     assert verify_run(tmp_path / "x.h5") == [Finding("x.h5", "there is no such file")]
+
+
+def test_file_of_another_user_is_a_finding(sealed: Path) -> None:
+    sealed.parent.chmod(0o700)
+    with start_as_nobody():
+        assert verify_run(sealed) == [Finding(sealed.name, "cannot be read: Permission denied")]
 
 
 @pytest.mark.parametrize("suffix", [".h5.sha256", ".json"])

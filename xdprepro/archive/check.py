@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from xdprepro.archive.digest import BOOKKEEPING
-from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, filter_names, find_address, is_hard_link, read_text
+from xdprepro.archive.hdf5 import (
+    HDF5_ERRORS,
+    Dataset,
+    File,
+    Group,
+    explain,
+    filter_names,
+    find_address,
+    is_hard_link,
+    read_text,
+)
 from xdprepro.archive.schema import BOOTS, CASE_GROUPS, SCHEMA_ID, TEXT, Var
 
 ROOT_TEXTS = (
@@ -47,7 +57,7 @@ def _iter_group_findings(group: Group, path: str, seen: set[int]) -> Iterator[Fi
     try:
         names = sorted(group)
     except HDF5_ERRORS as error:
-        yield Finding(path, f"cannot be listed: {error}")
+        yield Finding(path, f"cannot be listed: {explain(error)}")
         return
     for name in names:
         below = f"{path.rstrip('/')}/{name}"
@@ -58,7 +68,7 @@ def _iter_group_findings(group: Group, path: str, seen: set[int]) -> Iterator[Fi
             item = group[name]
             address = find_address(item)
         except HDF5_ERRORS as error:
-            yield Finding(below, f"cannot be opened: {error}")
+            yield Finding(below, f"cannot be opened: {explain(error)}")
             continue
         if address in seen:
             yield Finding(below, "is a second name of another object")
@@ -82,7 +92,7 @@ def _iter_attribute_findings(item: Group | Dataset, path: str) -> Iterator[Findi
                 )
             item.attrs[name]
     except HDF5_ERRORS as error:
-        yield Finding(path, f"has an attribute that cannot be read: {error}")
+        yield Finding(path, f"has an attribute that cannot be read: {explain(error)}")
 
 
 def _iter_dataset_findings(dataset: Dataset, path: str) -> Iterator[Finding]:
@@ -98,7 +108,7 @@ def _iter_dataset_findings(dataset: Dataset, path: str) -> Iterator[Finding]:
         else:
             dataset[()]
     except HDF5_ERRORS as error:
-        yield Finding(path, f"cannot be read: {error}")
+        yield Finding(path, f"cannot be read: {explain(error)}")
 
 
 def _is_plain(dtype: np.dtype) -> bool:

@@ -30,6 +30,16 @@ def storage_error(error: OSError, path: Path, doing: str) -> XdpreproError:
     return XdpreproError(f"{path}: {reason}, while {doing}", hint=hint, status=STORAGE)
 
 
+def list_files(folder: Path, suffix: str) -> list[Path]:
+    """The visible files of a folder that end so, in order of their names; a folder that is not there has none."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == suffix and not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, folder, "listing it") from None
+
+
 def sidecar(path: Path) -> Path:
     """The file with the SHA-256 of a sealed file, in the form of sha256sum(1)."""
     return path.with_name(f"{path.name}.sha256")
@@ -82,8 +92,10 @@ def _lock_part(part: Path) -> Iterator[int]:
         try:
             yield fd
         finally:
+            # By now the name may be gone, or be that of another writer's part.
             with contextlib.suppress(OSError):
-                part.unlink()
+                if os.path.samestat(part.stat(), os.fstat(fd)):
+                    part.unlink()
     finally:
         os.close(fd)
 

@@ -8,6 +8,7 @@ from dataclasses import Field, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_origin
 
+from xdprepro.archive.durable import list_files
 from xdprepro.archive.read import load_flags, load_run
 from xdprepro.archive.schema import SCHEMA_VERSION
 from xdprepro.errors import USAGE, XdpreproError
@@ -114,12 +115,8 @@ def _type_of(field: Field[Any]) -> Any:
 
 def list_runs(directory: Path) -> list[RunInfo]:
     """All sealed runs of a folder, the oldest first. A file that cannot be read is in the list, as `unreadable`."""
-    infos = [_look(path) for path in _sealed(directory)]
+    infos = [_look(path) for path in list_files(directory, ".h5")]
     return sorted(infos, key=lambda info: (info.created_utc_ns, info.run_id))
-
-
-def _sealed(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.glob("*.h5") if not path.name.startswith("."))
 
 
 def _look(path: Path) -> RunInfo:
@@ -146,7 +143,7 @@ def find_run(directory: Path, selector: str) -> Path:
     word, tilde, back = selector.partition("~")
     if word == "latest" and (back.isdecimal() or not tilde):
         return _find_latest(directory, selector, int(back or 0))
-    paths = {path.stem: path for path in _sealed(directory)}
+    paths = {path.stem: path for path in list_files(directory, ".h5")}
     if selector in paths:
         return paths[selector]
     found = [run_id for run_id in paths if run_id.startswith(selector)]

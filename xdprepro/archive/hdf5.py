@@ -25,8 +25,8 @@ from xdprepro.errors import STORAGE, XdpreproError
 
 Array = npt.NDArray[Any]
 
-# What h5py raises on a damaged or foreign file, by experiment: tests/archive/test_flips.py.
-HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
+# What reading a damaged or foreign file raises, by experiment: tests/archive/test_flips.py.
+HDF5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 
 LIBVER = ("v110", "v110")  # any HDF5 since 1.10 reads it, and every structure of the file has a checksum
 FILTERS: Mapping[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
@@ -35,6 +35,11 @@ TEXT_STEP = 64
 ATTRIBUTE_BYTES = 4096  # HDF5 stops at 64 KiB; longer text is in a document
 # The name that netCDF-4 gives to the scale of a dimension without coordinates.
 BARE_DIMENSION = "This is a netCDF dimension but not a netCDF variable. "
+
+
+def explain(error: Exception) -> str:
+    """What went wrong, without the quotes that a KeyError puts round it."""
+    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
 
 
 def encode(text: str) -> bytes:
@@ -156,12 +161,13 @@ def open_run(path: Path) -> File:
         # No lock: a sealed file never changes, and locks fail on many network file systems.
         file = h5py.File(path, "r", locking=False)
     except OSError as error:
-        raise XdpreproError(f"{path}: cannot be opened: {error}", status=STORAGE) from None
+        reason = os.strerror(error.errno) if error.errno else explain(error)
+        raise XdpreproError(f"{path}: cannot be opened: {reason}", status=STORAGE) from None
     try:
         check_version(read_text(file, "schema_version"), read_text(file, "min_reader_version"), path)
     except HDF5_ERRORS as error:
         file.close()
-        raise XdpreproError(f"{path}: no run file: {error}", status=STORAGE) from None
+        raise XdpreproError(f"{path}: no run file: {explain(error)}", status=STORAGE) from None
     except XdpreproError:
         file.close()
         raise

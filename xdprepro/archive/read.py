@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from xdprepro.archive.durable import sidecar, storage_error
-from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, open_run, read_document, read_text
+from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, explain, open_run, read_document, read_text
 from xdprepro.archive.schema import ABSENT, BOOT_KINDS
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.sample import PHASES, SIDES, TRIAL_STATUSES, Boot, Reading, Run, Sample, Stream, Trial, TrialKey
+
+_PHASES = dict(enumerate(PHASES, start=1))
+_STATUSES = dict(enumerate(TRIAL_STATUSES, start=1))
 
 Place = tuple[int, int]  # boot, trial
 Samples = Mapping[Place, tuple[Sample, ...]]
@@ -31,7 +34,7 @@ def load_run(path: Path) -> Run:
         try:
             return read_run(file)
         except HDF5_ERRORS as error:
-            raise _damaged(path, error) from error
+            raise _damaged(path, explain(error)) from error
 
 
 def load_flags(path: Path) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
@@ -42,7 +45,7 @@ def load_flags(path: Path) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
             names = tuple(read_text(file, "flag_names").split())
             return {key: mask for case_id, group in _iter_cases(file) for key, mask in _flags(case_id, group)}, names
         except HDF5_ERRORS as error:
-            raise _damaged(path, error) from error
+            raise _damaged(path, explain(error)) from error
 
 
 def _check_digest(path: Path) -> None:
@@ -165,7 +168,7 @@ def _read_case(case_id: str, group: Group) -> list[Trial]:
                 key=TrialKey(case_id, boot, trial),
                 slot=column["slot"][boot][trial],
                 t_utc_ns=column["t_epoch_ns"][boot][trial],
-                status=TRIAL_STATUSES[column["trial_status"][boot][trial] - 1],
+                status=_STATUSES[column["trial_status"][boot][trial]],
                 reason=report["reason"],
                 **said,
             )
@@ -198,7 +201,7 @@ def _read_samples(group: Group, places: Sequence[Place], blocks: _Blocks) -> Sam
         count = int((column["valid"][at] & ABSENT == 0).sum())
         stamps = zip(*(column[name][at].tolist()[:count] for name in ("phase", "t0_ns", "t1_ns")), strict=True)
         samples[at] = tuple(
-            Sample(PHASES[phase - 1], t0_ns, t1_ns, {k: n for part in parts for k, n in part((*at, index))})
+            Sample(_PHASES[phase], t0_ns, t1_ns, {k: n for part in parts for k, n in part((*at, index))})
             for index, (phase, t0_ns, t1_ns) in enumerate(stamps)
         )
     return samples
@@ -259,7 +262,7 @@ def _read_edge_counters(group: Group, sources: Sequence[str]) -> Callable[[tuple
     return read
 
 
-def _damaged(path: Path, error: object) -> XdpreproError:
+def _damaged(path: Path, what: str) -> XdpreproError:
     return XdpreproError(
-        f"{path}: damaged: {error}", hint=f"'xdprepro archive verify {path}' names what is damaged", status=STORAGE
+        f"{path}: damaged: {what}", hint=f"'xdprepro archive verify {path}' names what is damaged", status=STORAGE
     )

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xdprepro.archive.check import check_structure
-from xdprepro.archive.durable import sidecar, storage_error, sync_directory, write_durably
+from xdprepro.archive.durable import list_files, sidecar, storage_error, sync_directory, write_durably
 from xdprepro.archive.find import format_manifest, make_info
-from xdprepro.archive.hdf5 import HDF5_ERRORS, open_run
+from xdprepro.archive.hdf5 import HDF5_ERRORS, explain, open_run
 from xdprepro.archive.journal import FOLDER, hold_journal, read_journal
 from xdprepro.archive.read import canonical, load_flags, load_run, read_run
 from xdprepro.archive.write import build_image
@@ -76,7 +76,7 @@ def _check_part(part: Path, data: bytes, run: Run) -> None:
             same = canonical(read_run(file)) == canonical(run)
     except HDF5_ERRORS as error:
         raise XdpreproError(
-            f"{part}: cannot be read back: {error}", hint="check the disk (dmesg)", status=STORAGE
+            f"{part}: cannot be read back: {explain(error)}", hint="check the disk (dmesg)", status=STORAGE
         ) from error
     if findings:
         raise XdpreproError(f"{part}: {findings[0].where}: {findings[0].what}", status=STORAGE)
@@ -89,7 +89,7 @@ def _check_part(part: Path, data: bytes, run: Run) -> None:
 def unsealed(directory: Path) -> list[Path]:
     """The journals whose writer is gone, the oldest first: what a crash or a full disk left."""
     left = []
-    for path in sorted((directory / FOLDER).glob("*.journal")):
+    for path in list_files(directory / FOLDER, ".journal"):
         try:
             with hold_journal(path):
                 left.append(path)

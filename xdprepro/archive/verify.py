@@ -15,7 +15,7 @@ from xdprepro.archive.check import Finding, check_structure
 from xdprepro.archive.digest import content_digest
 from xdprepro.archive.durable import sidecar
 from xdprepro.archive.find import read_manifest
-from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, open_run, read_document, read_text
+from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, explain, open_run, read_document, read_text
 from xdprepro.archive.read import read_run
 from xdprepro.archive.write import case_ids, link_name
 from xdprepro.archive.write_case import REASON_BYTES, stream
@@ -29,9 +29,12 @@ def verify_run(path: Path, *, limit_s: float = 120.0) -> list[Finding]:
     A file that is not proven to be as it was is read by a process of its own, for at most `limit_s`: libhdf5 can loop
     or crash on damage where the format has no checksum (the global heap with its references to dimension scales).
     """
-    if not path.is_file():
-        return [Finding(path.name, "there is no such file")]
-    outside = list(_iter_sidecar_findings(path))
+    try:
+        if not path.is_file():
+            return [Finding(path.name, "there is no such file")]
+        outside = list(_iter_sidecar_findings(path))
+    except OSError as error:
+        return [Finding(path.name, f"cannot be read: {error.strerror}")]
     return [*outside, *(_check_apart(path, limit_s) if outside else _check_inside(path))]
 
 
@@ -88,7 +91,7 @@ def _check_inside(path: Path) -> list[Finding]:
     except XdpreproError as error:
         return [Finding(path.name, error.message.removeprefix(f"{path}: "))]
     except HDF5_ERRORS as error:
-        return [Finding(path.name, f"cannot be read: {error}")]
+        return [Finding(path.name, f"cannot be read: {explain(error)}")]
 
 
 def _iter_content_findings(path: Path, file: File) -> Iterator[Finding]:
