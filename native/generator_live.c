@@ -105,8 +105,10 @@ int live_frames_try(const char *ifname)
 	if (!result)
 		return 0;
 	fail(-result, ifname, "run live frames");
-	return fail_hint(result, "the kernel has no BPF_F_TEST_XDP_LIVE_FRAMES (5.18): "
-				 "use the generator af-packet");
+	if (result == -EINVAL)
+		fail_hint(result, "the kernel has no BPF_F_TEST_XDP_LIVE_FRAMES (5.18): use the "
+				  "generator af-packet");
+	return result;
 }
 
 static int create(struct generator *generator)

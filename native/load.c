@@ -22,17 +22,24 @@ void load_raise_memlock(void)
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 }
 
-void load_hint_memlock(int err)
+unsigned long long load_memlock_kib(void)
 {
-	struct rlimit limit;
+	struct rlimit limit = {0};
 
-	if ((err != EPERM && err != ENOBUFS && err != ENOMEM) ||
-	    getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
-		return;
-	fail_hint(0,
-		  "RLIMIT_MEMLOCK is %llu KiB here: raise it with 'ulimit -l', or run with "
-		  "CAP_SYS_RESOURCE and CAP_IPC_LOCK",
-		  (unsigned long long)limit.rlim_cur / 1024);
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	return limit.rlim_cur / 1024;
+}
+
+static int fail_load(int err, const char *name)
+{
+	int result = fail(err, name, "load");
+
+	if (err == EPERM)
+		fail_hint(result,
+			  "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; kernels "
+			  "before 5.11 also want room in RLIMIT_MEMLOCK, which is %llu KiB",
+			  load_memlock_kib());
+	return result;
 }
 
 static int set_knobs(struct bpf_object *object, const struct program *program, const void *knobs,
@@ -93,8 +100,7 @@ int loaded_create(struct loaded *loaded, const struct program *program, const vo
 		goto destroy;
 	result = bpf_object__load(loaded->object);
 	if (result) {
-		result = fail(-result, program->name, "load");
-		load_hint_memlock(-result);
+		result = fail_load(-result, program->name);
 		goto destroy;
 	}
 	loaded->fd = bpf_program__fd(entry);

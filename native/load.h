@@ -40,6 +40,6 @@ void format_tag(const struct bpf_prog_info *info, char *text, size_t size);
 
 /* Lift RLIMIT_MEMLOCK as far as it goes: before 5.11 the kernel charged BPF maps to it. */
 void load_raise_memlock(void);
-void load_hint_memlock(int err);
+unsigned long long load_memlock_kib(void);
 
 #endif

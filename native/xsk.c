@@ -22,6 +22,18 @@ static const char *const statistics_names[] = {
 
 #define STATISTICS_LEN (sizeof(statistics_names) / sizeof(statistics_names[0]))
 
+static int fail_umem(int err, const struct xsk *xsk)
+{
+	int result = fail(err, xsk->name, "register UMEM");
+
+	if (err == ENOBUFS || err == ENOMEM)
+		fail_hint(result,
+			  "%zu KiB are asked for, and RLIMIT_MEMLOCK is %llu KiB: raise it with "
+			  "'ulimit -l', run with CAP_IPC_LOCK, or set fewer frames",
+			  xsk->area_size / 1024, load_memlock_kib());
+	return result;
+}
+
 static int create_umem(struct xsk *xsk, const struct xsk_spec *spec)
 {
 	struct xsk_umem_config config = {
@@ -34,9 +46,7 @@ static int create_umem(struct xsk *xsk, const struct xsk_spec *spec)
 
 	if (!err)
 		return 0;
-	fail(err, xsk->name, "register UMEM");
-	load_hint_memlock(err);
-	return -err;
+	return fail_umem(err, xsk);
 }
 
 static int bind_socket(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
@@ -96,7 +106,7 @@ static int bind_patiently(struct xsk *xsk, const char *ifname, const struct xsk_
 
 static int fill_ring(struct xsk *xsk)
 {
-	uint32_t i;
+	uint32_t i = 0;
 
 	if (xsk_ring_prod__reserve(&xsk->fill, xsk->frames, &i) != xsk->frames)
 		return fail_because(0, xsk->name, "fill", "the fill ring does not hold %u frames",

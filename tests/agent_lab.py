@@ -121,9 +121,9 @@ def total(counters: Counter[str], start: str, end: str) -> int:
 
 
 @contextmanager
-def start_agent(pair: Pair, netns: str, spec: Line | str) -> Iterator[Agent]:
-    """An agent in a namespace with its spec sent; killed at the end if it still runs."""
-    argv = ["ip", "netns", "exec", netns, str(pair.agent), "trial"]
+def start_agent(pair: Pair, netns: str, spec: Line | str, *through: str) -> Iterator[Agent]:
+    """An agent in a namespace with its spec sent, started `through` a command; killed at the end if it still runs."""
+    argv = ["ip", "netns", "exec", netns, *through, str(pair.agent), "trial"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             agent = Agent(process)

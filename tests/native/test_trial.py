@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The agent's protocol: order, modes that are true, and an end that leaves nothing behind."""
 
+import errno
 import json
 import signal
 import subprocess
@@ -225,6 +226,29 @@ def test_a_queue_that_stays_busy_is_an_error(pair: Pair) -> None:
     assert (error["object"], error["step"]) == ("dut0 queue 0", "bind")
     assert error["reason"] == "Device or resource busy"
     assert "another AF_XDP socket" in error["hint"]
+
+
+def test_umem_beyond_the_limit_names_the_limit(pair: Pair) -> None:
+    spec = measure_spec("xsk.rxdrop", xsk=xsk_part(frames=1024, frame_size=4096))
+    limited = ["prlimit", "--memlock=65536:65536", "setpriv", "--bounding-set=-ipc_lock,-sys_resource"]
+    with start_agent(pair, pair.dut, spec, *limited) as dut:
+        error = error_of(dut)
+    assert (error["object"], error["step"], error["errno"]) == ("dut0 queue 0", "register UMEM", errno.ENOBUFS)
+    assert "4096 KiB are asked for, and RLIMIT_MEMLOCK is 64 KiB" in error["hint"]
+
+
+def test_low_limit_alone_is_no_reason_to_fail(pair: Pair) -> None:
+    limited = ["prlimit", "--memlock=65536:65536", "setpriv", "--bounding-set=-sys_resource"]
+    with start_agent(pair, pair.dut, measure_spec("xsk.rxdrop", xsk=xsk_part()), *limited) as dut:
+        dut.wait_for("ready")
+
+
+def test_missing_privilege_is_named(pair: Pair) -> None:
+    unprivileged = ["setpriv", "--bounding-set=-sys_admin,-bpf,-net_admin"]
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch"), *unprivileged) as dut:
+        error = error_of(dut)
+    assert (error["step"], error["errno"]) == ("load", errno.EPERM)
+    assert "CAP_BPF" in error["hint"]
 
 
 def test_socket_mode_and_statistics_are_read_back(pair: Pair) -> None:
