@@ -17,7 +17,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,16 @@ from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, generator_spec, plan
 OURS = {"drop": "xdp.drop.no-touch", "tx": "xdp.tx.swap-macs", "redirect-map": "xdp.redirect-map.swap-macs"}
 BARE = {"drop": "bare.drop", "tx": "bare.tx.swap-macs", "redirect-map": "bare.redirect-map.swap-macs"}
 SETTLE_S = 0.2
+EGRESS = "dut1"
+SINK = {
+    "role": "sink",
+    "case": "xdp.drop.no-touch",
+    "attach_mode": "native",
+    "settle_s": 600.0,
+    "measure_s": 1.0,
+    "interval_s": 1.0,
+    "sampler_cpu": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -106,17 +116,32 @@ def measure(bench: Bench, ops: list[str], rounds: int, rng: random.Random) -> di
 def run_one(bench: Bench, op: str, name: str) -> Result:
     """One trial: the program of this contestant on the DUT, the generator for SETTLE_S and measure_s."""
     start = start_peer if name == "xdp-bench" else start_agent
-    with start(bench, op, name):
+    with ExitStack() as stack:
+        if op == "redirect-map":
+            stack.enter_context(start_second_pair(bench.lab))
+        stack.enter_context(start(bench, op, name))
         return generate(bench)
 
 
 @contextmanager
-def start_agent(bench: Bench, op: str, name: str) -> Iterator[None]:
-    """Our agent with our program or the bare one; it has no measure phase of its own to end, it is simply there."""
-    case = Case(OURS[op], frame_len=bench.frame_len, settle_s=600.0, interval_s=1.0)
-    spec = dut_spec(bench.lab, case, bench.cpus, []) | {"case": (OURS if name == "ours" else BARE)[op]}
-    host = bench.lab.dut
-    with cmd.start_process([str(AGENT), "trial"], netns=host.netns) as agent:
+def start_second_pair(lab: Lab) -> Iterator[None]:
+    """Another pair to redirect to, as xdp-bench cannot redirect to the port it receives on; its far end drops."""
+    ip, queues = ["ip", "-n", str(lab.dut.netns)], ["numrxqueues", str(lab.queues), "numtxqueues", str(lab.queues)]
+    peer = ["peer", "name", "tester1", *queues, "netns", str(lab.tester.netns)]
+    cmd.run([*ip, "link", "add", EGRESS, *queues, "type", "veth", *peer])
+    try:
+        cmd.run([*ip, "link", "set", EGRESS, "up"])
+        cmd.run(["ip", "-n", str(lab.tester.netns), "link", "set", "tester1", "up"])
+        with start_sink(lab.tester.netns, SINK | {"ifname": "tester1"}):
+            yield
+    finally:
+        cmd.run([*ip, "link", "del", EGRESS])
+
+
+@contextmanager
+def start_sink(netns: str | None, spec: dict[str, Any]) -> Iterator[None]:
+    """An agent that handles what comes until we have enough; its own measure phase is never reached."""
+    with cmd.start_process([str(AGENT), "trial"], netns=netns) as agent:
         agent.send(spec)
         listen(agent, "ready")
         agent.send({"cmd": "go"})
@@ -124,14 +149,26 @@ def start_agent(bench: Bench, op: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
+def start_agent(bench: Bench, op: str, name: str) -> Iterator[None]:
+    """Our agent with our program or the bare one."""
+    case = Case(OURS[op], frame_len=bench.frame_len, settle_s=600.0, interval_s=1.0)
+    spec = dut_spec(bench.lab, case, bench.cpus, []) | {"case": (OURS if name == "ours" else BARE)[op]}
+    if op == "redirect-map":
+        spec["egress_ifname"] = EGRESS
+    with start_sink(bench.lab.dut.netns, spec):
+        yield
+
+
+@contextmanager
 def start_peer(bench: Bench, op: str, name: str) -> Iterator[None]:
     """xdp-bench with its own program; the loop ends when the kernel shows it attached."""
     host = bench.lab.dut
-    ports = [host.ifname, host.ifname] if op == "redirect-map" else [host.ifname]
-    argv = [*bench.xdp_bench, op, *ports, "--mode", "native", "--interval", "60"]
+    ports = [host.ifname, EGRESS] if op == "redirect-map" else [host.ifname]
+    argv = [*bench.xdp_bench, op, *ports, "-m", "native", "-i", "60"]
     with cmd.start_process(argv, netns=host.netns) as peer:
         deadline_s = time.monotonic() + ANSWER_S
-        while not read_probe(host)["xdp"]["attached"]:
+        # Not by the agent's probe, which attaches programs itself to see whether it can.
+        while "xdp" not in json.loads(cmd.run(["ip", "-j", "link", "show", host.ifname], netns=host.netns).stdout)[0]:
             if time.monotonic() > deadline_s:
                 raise XdpreproError(
                     f"{shlex.join(argv)} attached nothing within {ANSWER_S:.0f} s: {peer.stderr.strip()}"
