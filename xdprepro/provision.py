@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -118,8 +118,9 @@ def _open_locked(path: Path, lab: Lab) -> IO[str]:
         owner = file.read() or "another process"
         file.close()
         raise XdpreproError(f"lab {lab.name} is in use by {owner}", hint="wait until it ends", status=BUSY) from None
-    if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
-        return file
+    with suppress(FileNotFoundError):
+        if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            return file
     file.close()  # the owner before us removed the file between our open and our lock
     return _open_locked(path, lab)
 
@@ -140,16 +141,18 @@ def _find_inventory(name_or_path: str | Path) -> Path:
 
 def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     check_root(f"lab {lab.name}: {name}")
+    # Orphaned by a kill -9, ansible-playbook would wait for its workers forever: it is to end with us.
+    argv = ["--pdeathsig", "KILL", str(BIN / "ansible-playbook"), f"{name}.yml", *(["--check"] if check else [])]
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
     with _start_scratch(lab) as directory, _hold_signals():
         done = ansible_runner.run(
             private_data_dir=str(directory),
             project_dir=str(ROOT / "playbooks"),
-            playbook=f"{name}.yml",
+            binary="setpriv",
+            cmdline=shlex.join(argv),
             inventory=str(lab.path),
-            envvars=ANSIBLE_ENV | {"PATH": f"{_write_launcher(directory)}:{ANSIBLE_ENV['PATH']}"},
-            cmdline="--check" if check else None,
+            envvars=ANSIBLE_ENV,
             quiet=True,
             event_handler=events.append,
             cancel_callback=lambda: False,
@@ -172,15 +175,6 @@ def _start_scratch(lab: Lab) -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _write_launcher(directory: Path) -> Path:
-    """A folder with an ansible-playbook that ends with us: orphaned by a kill -9, it waits for its workers forever."""
-    path = directory / "bin/ansible-playbook"
-    path.parent.mkdir()
-    path.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL {shlex.quote(str(BIN))}/ansible-playbook "$@"\n')
-    path.chmod(0o700)
-    return path.parent
 
 
 def _failures(events: list[dict[str, Any]]) -> str:

@@ -21,7 +21,7 @@ RELEASES = ("bookworm", "trixie")
 BORROWED = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "PIP_CERT")
 
 # A mount namespace of its own, so that nothing stays mounted. The new root is a mount point, because 'ip netns exec'
-# wants one; a new /run keeps this machine's namespaces and locks out of sight.
+# wants one; a new /run, with the options that Debian gives it, keeps this machine's namespaces and locks out of sight.
 ENTER = """
 set -e
 root=$1
@@ -31,7 +31,7 @@ mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
-mount -t tmpfs tmpfs "$root/run"
+mount -t tmpfs -o nosuid,nodev,noexec tmpfs "$root/run"
 cat /etc/resolv.conf >"$root/etc/resolv.conf"
 cat /etc/ssl/certs/ca-certificates.crt >"$root/etc/ssl/certs/ca-certificates.crt"
 exec chroot "$root" env --ignore-environment --chdir=/checkout PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"
@@ -48,7 +48,7 @@ def find_mirror() -> str:
 
 
 def make_system(release: str) -> Path:
-    cache = Path(os.environ.get("XDPREPRO_CACHE") or Path.home() / ".cache/xdprepro")
+    cache = Path(os.environ.get("XDPREPRO_CACHE", Path.home() / ".cache/xdprepro"))
     path = cache / f"debian-{release}.tar"
     if not path.exists():
         new = path.with_suffix(".new.tar")
@@ -62,9 +62,10 @@ def make_system(release: str) -> Path:
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The root of a fresh system with the checkout in /checkout."""
     need(shutil.which("mmdebstrap") is not None, "no mmdebstrap: run 'apt-get install mmdebstrap'")
-    root = tmp_path / request.param
+    release: str = request.param
+    root = tmp_path / release
     root.mkdir()
-    cmd.run(["tar", "--extract", "--file", make_system(request.param), "--directory", root])
+    cmd.run(["tar", "--extract", "--file", make_system(release), "--directory", root])
     copy_checkout(root / "checkout")
     return root
 
