@@ -2,6 +2,7 @@
 """Finding runs: by path, id, beginning and age, whatever lies in the folder."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +21,20 @@ IDS = [
 ]
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs; the middle id is the newest."""
+    folder = tmp_path_factory.mktemp("runs")
     for run_id, age_s in zip(IDS, (20, 0, 10), strict=True):
         run = make_run(run_id=run_id, boots=1, trials=1, samples=2, created_utc_ns=T_UTC_NS - age_s * 10**9)
-        seal(run, tmp_path, make_flags(run), FLAG_NAMES)
-    return tmp_path
+        seal(run, folder, make_flags(run), FLAG_NAMES)
+    return folder
+
+
+@pytest.fixture
+def archive(original: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return Path(shutil.copytree(original, tmp_path / "runs"))
 
 
 @pytest.mark.parametrize(

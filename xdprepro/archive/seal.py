@@ -82,7 +82,9 @@ def _check_part(part: Path, data: bytes, run: Run) -> None:
         raise XdpreproError(f"{part}: {findings[0].where}: {findings[0].what}", status=STORAGE)
     if not same or part.read_bytes() != data:
         raise XdpreproError(
-            f"{part}: reads back as other than what was written", hint="the journal is kept", status=STORAGE
+            f"{part}: reads back as other than what was written",
+            hint="the journal is kept: run 'xdprepro archive recover' on a sound disk",
+            status=STORAGE,
         )
 
 
