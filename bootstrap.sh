@@ -8,7 +8,7 @@
 set -euo pipefail
 
 python=/usr/bin/python3
-lock=$1
+lock=${1:?the name of a lock file is missing}
 root=$(cd "$(dirname "$0")" && pwd -P)
 cache=${XDPREPRO_CACHE:-${XDG_CACHE_HOME:-~/.cache}/xdprepro}
 venv=$cache/venv-$(printf %s "$root" | sha256sum | cut -c1-12)
@@ -60,6 +60,7 @@ link_project() {
 quiet=(--quiet --quiet --disable-pip-version-check --no-input)
 [[ $cache != *[[:space:]]* ]] || die "'$cache' has spaces in it, which Python's scripts do not bear: set XDPREPRO_CACHE"
 [ -f "$root/$lock" ] || die "$root/$lock: no such lock file"
+[ -L "$root/.venv" ] || [ ! -e "$root/.venv" ] || die "$root/.venv is not a link that this made: move it away"
 "$python" -c 'import ensurepip, venv' 2>/dev/null || install_python
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "$("$python" -V) is too old: 3.11 is needed"
 

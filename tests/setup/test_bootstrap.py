@@ -157,6 +157,15 @@ def test_a_lock_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert result.stderr == f"bootstrap: {ROOT}/no.lock: no such lock file\n"
 
 
+def test_an_environment_of_the_users_own_is_not_touched(tmp_path: Path) -> None:
+    for name in ("bootstrap.sh", "requirements.lock"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").mkdir()
+    result = cmd.run([tmp_path / "bootstrap.sh", "requirements.lock"], check=False)
+    assert result.status == 1
+    assert result.stderr == f"bootstrap: {tmp_path}/.venv is not a link that this made: move it away\n"
+
+
 def test_the_test_lock_holds_all_that_the_other_one_does() -> None:
     """So an environment for the tests is one for running, too."""
     pins = [set(re.findall(r"^\S+==\S+", (ROOT / name).read_text(), re.MULTILINE)) for name in LOCKS]
