@@ -4,10 +4,11 @@
 archive/README.md has the format. Nothing else in xdprepro opens HDF5 files.
 """
 
+from xdprepro.archive.canonical import canonical
 from xdprepro.archive.check import Finding
 from xdprepro.archive.find import RunInfo, find_run, list_runs
 from xdprepro.archive.journal import Journal, hold_journal, read_journal
-from xdprepro.archive.read import canonical, load_flags, load_run
+from xdprepro.archive.read import load_flags, load_run
 from xdprepro.archive.seal import (
     DEFAULT_DIRECTORY,
     make_run_id,

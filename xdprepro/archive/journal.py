@@ -80,7 +80,7 @@ class Journal:
             os.close(self._fd)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record, whole or not at all; on disk for certain after sync(), which the first record after a second brings with it."""
+        """Write one record, whole or not at all; once a second this waits until all of them are on disk."""
         line = format_record(record)
         try:
             written = os.write(self._fd, line)

@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,30 +58,6 @@ def _check_digest(path: Path) -> None:
         raise storage_error(error, path, "reading it") from None
     if wanted != [found]:
         raise _damaged(path, f"its SHA-256 is {found}, {sidecar(path).name} says {' '.join(wanted) or 'nothing'}")
-
-
-def canonical(run: Run) -> Run:
-    """What of a run a file can tell apart.
-
-    Readings of an edge are ordered by source, edges without readings are left out, and so are zeros among the counters
-    of the DUT's XDP program, where a zero and no entry mean the same.
-    """
-    return replace(run, trials=tuple(_canonical_trial(trial) for trial in run.trials))
-
-
-def _canonical_trial(trial: Trial) -> Trial:
-    dut = replace(trial.dut, samples=tuple(_without_zeros(sample) for sample in trial.dut.samples))
-    return replace(trial, dut=_sort_edges(dut), tester=_sort_edges(trial.tester))
-
-
-def _without_zeros(sample: Sample) -> Sample:
-    counters = {key: n for key, n in sample.counters.items() if n or not key.startswith("xdp_prog.")}
-    return replace(sample, counters=counters)
-
-
-def _sort_edges(said: Stream) -> Stream:
-    edges = {edge: tuple(sorted(rs, key=lambda r: r.source)) for edge, rs in said.edges.items() if rs}
-    return replace(said, edges=edges)
 
 
 def read_run(file: File) -> Run:

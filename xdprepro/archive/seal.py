@@ -9,12 +9,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from xdprepro.archive.canonical import canonical
 from xdprepro.archive.check import check_structure
 from xdprepro.archive.durable import list_files, sidecar, storage_error, sync_directory, write_durably
 from xdprepro.archive.find import format_manifest, make_info
 from xdprepro.archive.hdf5 import HDF5_ERRORS, explain, open_run
 from xdprepro.archive.journal import FOLDER, hold_journal, read_journal
-from xdprepro.archive.read import canonical, load_flags, load_run, read_run
+from xdprepro.archive.read import load_flags, load_run, read_run
 from xdprepro.archive.write import build_image
 from xdprepro.errors import BUSY, STORAGE, XdpreproError
 from xdprepro.sample import Run, TrialKey, parse_journal
