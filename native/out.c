@@ -2,6 +2,8 @@
 #include "out.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,13 +11,23 @@
 #include "command.h"
 #include "error.h"
 
-/* A signal interrupts a write that nobody reads, so a stuck controller cannot keep the agent. */
+static bool stdout_has_room(void)
+{
+	struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* After a signal nothing waits for a controller that does not read. */
 static int write_all(const char *text, size_t len)
 {
 	while (len) {
-		ssize_t n = write(STDOUT_FILENO, text, len);
+		ssize_t n;
 
-		if (n < 0 && errno == EINTR && !command_interrupted())
+		if (command_interrupted() && !stdout_has_room())
+			return fail_because(EINTR, "agent", "write to stdout", "nobody reads it");
+		n = write(STDOUT_FILENO, text, len);
+		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return fail(errno, "agent", "write to stdout");

@@ -3,6 +3,7 @@
 
 import errno
 import json
+import random
 import signal
 import subprocess
 import time
@@ -203,6 +204,35 @@ def test_kill_leaves_nothing_attached_and_the_port_usable(pair: Pair, case: str)
             dut.process.kill()
             dut.process.wait()
         wait_until_free(pair)
+
+
+def test_kill_at_any_moment_leaves_nothing(pair: Pair) -> None:
+    moments = random.Random(7)
+    for _ in range(30):
+        with start_agent(pair, pair.dut, measure_spec("xsk.rxdrop", xsk=xsk_part())) as dut:
+            dut.command("go")
+            time.sleep(moments.uniform(0, 0.06))
+            dut.process.kill()
+            dut.process.wait()
+        wait_until_free(pair)
+
+
+def test_a_signal_ends_an_agent_that_nobody_reads(pair: Pair) -> None:
+    spec = measure_spec("xdp.drop.no-touch", interval_s=0.001, measure_s=60)
+    with start_agent(pair, pair.dut, spec) as dut:
+        dut.command("go")
+        wait_until_asleep_in(dut.process.pid, "pipe_write")
+        dut.process.terminate()
+        assert dut.process.wait(5) == 1
+    assert not attached(pair)
+
+
+def wait_until_asleep_in(pid: int, function: str) -> None:
+    """Wait until a process sleeps in a function of the kernel."""
+    deadline = time.monotonic() + 10
+    while function not in Path(f"/proc/{pid}/wchan").read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert function in Path(f"/proc/{pid}/wchan").read_text()
 
 
 def test_a_queue_that_is_given_back_late_is_waited_for(pair: Pair) -> None:
