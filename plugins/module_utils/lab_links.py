@@ -54,10 +54,16 @@ def run_module(module: AnsibleModule, work: Callable[[State, bool], State]) -> N
         answer = work(module.params, module.check_mode)
     except LabLinksError as error:
         module.fail_json(msg=str(error))
-    except (NetlinkError, OSError) as error:
-        hint = ": namespaces and links need root with CAP_SYS_ADMIN and CAP_NET_ADMIN" if os.geteuid() else ""
-        module.fail_json(msg=f"the kernel refuses: {error}{hint}", exception=traceback.format_exc())
+    except NetlinkError as error:
+        fail(module, error.code, os.strerror(error.code))
+    except OSError as error:
+        fail(module, error.errno, str(error))
     module.exit_json(**answer)
+
+
+def fail(module: AnsibleModule, code: int | None, reason: str) -> None:
+    hint = "; namespaces and links need CAP_SYS_ADMIN and CAP_NET_ADMIN" if code == errno.EPERM else ""
+    module.fail_json(msg=f"the kernel refuses: {reason}{hint}", exception=traceback.format_exc())
 
 
 def check_ifname(ifname: str) -> None:
@@ -82,8 +88,9 @@ def check_range(what: str, value: int, allowed: tuple[int, int]) -> None:
 @contextmanager
 def inside(name: str) -> Iterator[None]:
     """Be in the namespace: sockets opened and /proc/sys/net read in here are its own."""
-    netns.pushns(name)
+    netns.pushns()
     try:
+        netns.setns(name, flags=0)  # without O_CREAT, which is the default
         yield
     finally:
         netns.popns()

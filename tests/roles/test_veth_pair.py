@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -106,10 +106,10 @@ def check_up(lab: Lab) -> None:
     assert read_link(lab.tester)["link_index"] == read_link(lab.dut)["ifindex"]
 
 
-def play(lab: Lab, playbook: str, *options: str) -> cmd.Result:
-    """Plain Ansible, without our package."""
+def play(lab: Lab, playbook: str, *options: str, under: Sequence[str] = ()) -> cmd.Result:
+    """Plain Ansible, without our package; `under` is put before its command."""
     program = Path(sys.executable).parent / "ansible-playbook"
-    argv: cmd.Argv = [program, "-i", lab.path, ROOT / f"playbooks/{playbook}.yml", *options]
+    argv: cmd.Argv = [*under, program, "-i", lab.path, ROOT / f"playbooks/{playbook}.yml", *options]
     return cmd.run(argv, env={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=False)
 
 
@@ -298,3 +298,14 @@ def test_plain_ansible_refuses_a_name_that_no_link_can_have(lab: Lab) -> None:
     result = play(lab, "up")
     assert result.status == 2
     assert "'a-name-of-16-chr' cannot name a link" in result.stdout
+
+
+@pytest.mark.parametrize("capability", ["sys_admin", "net_admin"])
+def test_root_without_the_capability_is_told_so(lab: Lab, capability: str) -> None:
+    """As in a container."""
+    less = f"-{capability}"
+    without = ["setpriv", "--bounding-set", less, "--inh-caps", less]
+    result = play(lab, "up", under=without)
+    assert result.status == 2
+    assert "the kernel refuses: " in result.stdout
+    assert "need CAP_SYS_ADMIN and CAP_NET_ADMIN" in result.stdout
