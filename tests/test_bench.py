@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from xdprepro.bench import find_missing, resolve_generator
+from xdprepro.bench import check_port, find_missing, resolve_generator
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 from xdprepro.suite import Case
 from xdprepro.trial import dut_spec, generator_spec, plan_cpus
 
 DROP = Case("xdp.drop.no-touch", generator="live-frames")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", generator="live-frames")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048, generator="live-frames")
 LAB = Lab(
     name="test",
     kind="veth",
@@ -30,7 +30,7 @@ def probe(ifname: str, **missing: str) -> dict[str, Any]:
     """A port that can do everything but what is named, with the reason."""
     names = ("xdp_native", "xdp_skb", "xsk_copy", "xsk_zero_copy", "live_frames", "af_packet")
     can = {name: {"ok": False, "reason": missing[name]} if name in missing else {"ok": True} for name in names}
-    return {"ifname": ifname, "mtu": 1500, "can": can}
+    return {"ifname": ifname, "mtu": 1500, "rx_queues": 2, "can": can}
 
 
 def test_everything_there_means_nothing_missing() -> None:
@@ -41,18 +41,38 @@ def test_everything_there_means_nothing_missing() -> None:
 @pytest.mark.parametrize(
     ("case", "dut", "tester", "wanted"),
     [
-        (DROP, {"xdp_native": "Operation not supported"}, {}, "DUT dut0 has no xdp native: Operation not supported"),
-        (DROP, {}, {"live_frames": "Invalid argument"}, "tester tester0 has no live frames: Invalid argument"),
-        (DROP, {}, {"xdp_native": "too few queues"}, "tester tester0 has no xdp native: too few queues"),
+        (
+            DROP,
+            {"xdp_native": "Operation not supported"},
+            {},
+            "DUT dut0 (MTU 1500) has no xdp native: Operation not supported",
+        ),
+        (
+            DROP,
+            {},
+            {"live_frames": "Invalid argument"},
+            "tester tester0 (MTU 1500) has no live frames: Invalid argument",
+        ),
+        (DROP, {}, {"xdp_native": "too few queues"}, "tester tester0 (MTU 1500) has no xdp native: too few queues"),
         (
             XSK,
             {"xsk_copy": "Address family not supported"},
             {},
-            "DUT dut0 has no xsk copy: Address family not supported",
+            "DUT dut0 (MTU 1500) has no xsk copy: Address family not supported",
         ),
-        (replace(XSK, bind_mode="zero-copy"), {"xsk_zero_copy": "bind"}, {}, "DUT dut0 has no xsk zero copy: bind"),
-        (replace(DROP, attach_mode="skb"), {"xdp_skb": "busy"}, {}, "DUT dut0 has no xdp skb: busy"),
-        (replace(DROP, generator="af-packet"), {}, {"af_packet": "EPERM"}, "tester tester0 has no af packet: EPERM"),
+        (
+            replace(XSK, bind_mode="zero-copy"),
+            {"xsk_zero_copy": "bind"},
+            {},
+            "DUT dut0 (MTU 1500) has no xsk zero copy: bind",
+        ),
+        (replace(DROP, attach_mode="skb"), {"xdp_skb": "busy"}, {}, "DUT dut0 (MTU 1500) has no xdp skb: busy"),
+        (
+            replace(DROP, generator="af-packet"),
+            {},
+            {"af_packet": "EPERM"},
+            "tester tester0 (MTU 1500) has no af packet: EPERM",
+        ),
     ],
 )
 def test_missing_capability_is_named_with_the_probes_reason(
@@ -105,7 +125,7 @@ def test_more_generators_than_cpus_is_an_error_with_both_numbers() -> None:
 
 def test_specs_say_what_the_case_says() -> None:
     cpus = plan_cpus([0, 1], XSK)
-    spec = dut_spec(LAB, replace(XSK, ring_rx=512, wakeup="poll"), cpus, [0, 1])
+    spec = dut_spec(LAB, replace(XSK, xsk_ring_rx=512, wakeup="poll"), cpus, [0, 1])
     assert spec["role"] == "sink"
     assert spec["xsk"] == {
         "bind_mode": "copy",
@@ -127,3 +147,28 @@ def test_specs_say_what_the_case_says() -> None:
         "flows": 7,
     }
     assert tester["cpus"] == [1]
+
+
+def up_probe(ifname: str, **changes: Any) -> dict[str, Any]:
+    return probe(ifname) | {"carrier": True, "xdp": {"attached": False, "prog_id": 0}} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"carrier": False}, "carrier is False, the lab's is True"),
+        ({"mtu": 1400}, "MTU is 1400, the lab's is 1500"),
+        ({"rx_queues": 1}, "receive queues is 1, the lab's is 2"),
+    ],
+)
+def test_port_that_is_not_as_the_lab_has_it_is_refused(changes: dict[str, Any], words: str) -> None:
+    check_port(LAB, "DUT", up_probe("dut0"))
+    with pytest.raises(XdpreproError, match=words) as caught:
+        check_port(LAB, "DUT", up_probe("dut0", **changes))
+    assert "dut0" in caught.value.message
+    assert caught.value.hint == "run 'xdprepro up test' to repair the lab"
+
+
+def test_more_generators_than_queues_are_refused() -> None:
+    case = replace(DROP, generators=3)
+    assert "2 receive queues, generators = 3" in find_missing(case, probe("dut0"), probe("tester0"))

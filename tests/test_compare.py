@@ -59,7 +59,8 @@ def test_figures_are_those_of_the_restart_means() -> None:
     )
     assert case.delta_pct.delta == pytest.approx(3.0, abs=1e-3)
     wanted_mde = minimum_detectable_effect(5, 3, sd_a=stdev(QUIET), sd_b=stdev(b), alpha=0.1)
-    assert (case.mde_ns, case.mde_pct) == pytest.approx((wanted_mde, wanted_mde), rel=1e-4)
+    # Around 100 ns, ns and percent are the same number; the margin of 0.5 % comes on top.
+    assert (case.mde_ns, case.mde_pct) == pytest.approx((wanted_mde + 0.5, wanted_mde + 0.5), rel=1e-3)
 
 
 def test_trials_of_a_restart_are_one_value() -> None:
@@ -143,7 +144,7 @@ def test_exact_figures_need_no_spread() -> None:
     same, other = (100.0, 100.0, 100.0), (101.0, 101.0)
     assert only(compare_ns(same, same)).verdict == "EQUIVALENT"
     assert only(compare_ns(same, other)).verdict == "REGRESSED"
-    assert only(compare_ns(same, other)).mde_ns == 0
+    assert only(compare_ns(same, other)).mde_ns == pytest.approx(0.5)  # the margin
 
 
 def test_a_change_that_one_case_in_many_shows_by_chance_is_inconclusive() -> None:
@@ -278,18 +279,12 @@ SERIOUS: dict[str, Any] = {
     "host__hypervisor": True,
     "kernel__cmdline": "BOOT_IMAGE=/vmlinuz-6.12.1 root=/dev/vda mitigations=off",
     "kernel__mitigations__retbleed": "Vulnerable",
-    "kernel__mitigations__srso": "Mitigation: safe RET",
     "cpu__governor": "powersave",
-    "cpu__smt": "off",
-    "cpu__turbo": "on",
-    "sysctl__net.core.dev_weight": "32",
     "dut__port__driver": "ixgbe",
     "tester__port__driver": "ixgbe",
-    "dut__port__firmware": "9.2",
     "dut__port__mtu": 9000,
     "dut__port__rx_queues": 4,
     "dut__port__channels__rx": 4,
-    "dut__port__rings__rx": 512,
     "agent__bpf__xdp_drop_no_touch": "bb",
     "agent__built_from__libbpf": "1.5",
     "lab__queues": 1,
@@ -310,10 +305,16 @@ def test_a_serious_difference_is_incomparable_unless_allowed(key: str) -> None:
     assert allowed.mismatches == refused.mismatches
 
 
+# A kernel may know what the other does not; the tables of one machine grow from release to release.
 SHOWN: dict[str, Any] = {
+    "kernel__mitigations__ghostwrite": "Not affected",
+    "cpu__turbo": "on",
+    "sysctl__net.core.dev_weight": "32",
+    "dut__port__firmware": "9.2",
+    "dut__port__rings__rx": 512,
+    "dut__port__features__rx-new": False,
     "kernel__release": "6.13.0",
     "kernel__config_sha256": "c2",
-    "host__memory_bytes": 2**34 - 2**20,
     "tools__numpy": "2.1",
     "checkout__git_commit": "def",
     "checkout__dirty": True,
@@ -334,6 +335,8 @@ def test_what_may_differ_is_shown_and_not_refused(key: str) -> None:
     "changes",
     [
         {"kernel__boot_id": "b2"},
+        {"host__memory_bytes": 2**34 - 2**20},
+        {"kernel__mitigations__retbleed": "Mitigation: worded otherwise"},
         {"dut__port__ifindex": 9},
         {"dut__port__mac": "02:00:00:00:00:02"},
         {"absent__cpu.turbo": "not shown"},
@@ -352,8 +355,8 @@ def test_identical_fingerprints_have_no_mismatch() -> None:
 
 def test_what_only_one_run_knows_is_a_difference() -> None:
     a, b = runs_with(cpu__turbo="on")
-    assert check_comparable(a, b) == (Mismatch("cpu.turbo", None, "on", serious=True),)
-    assert check_comparable(b, a) == (Mismatch("cpu.turbo", "on", None, serious=True),)
+    assert check_comparable(a, b) == (Mismatch("cpu.turbo", None, "on", serious=False),)
+    assert check_comparable(b, a) == (Mismatch("cpu.turbo", "on", None, serious=False),)
 
 
 @pytest.mark.parametrize("allow_confounded", [False, True])

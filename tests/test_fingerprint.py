@@ -65,7 +65,17 @@ def test_serial_number_is_not_in_the_fingerprint(tmp_path: Path) -> None:
 def test_machine_without_dmi_says_so(tmp_path: Path) -> None:
     host, absent = host_of(tmp_path, serial="")
     assert host["host_key"]
-    assert "CPU and the memory size" in absent["host.dmi"]
+    assert "/etc/machine-id" in absent["host.dmi"]
+
+
+def test_without_dmi_the_machine_id_is_the_identity_and_memory_is_not(tmp_path: Path) -> None:
+    keys = []
+    for name, machine_id, memory_kb in (("a", "m1", 24000000), ("b", "m1", 23900000), ("c", "m2", 24000000)):
+        proc, sys = make_machine(tmp_path / name, serial="", memory_kb=memory_kb)
+        (tmp_path / name / "machine-id").write_text(machine_id + "\n")
+        keys.append(fingerprint.read_host({}, proc, sys, tmp_path / name)["host_key"])
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
 
 
 def test_cpu_fields_are_read(tmp_path: Path) -> None:
@@ -84,7 +94,7 @@ def test_absent_cpu_states_are_named_not_empty(tmp_path: Path) -> None:
     absent: dict[str, str] = {}
     state = fingerprint.read_cpu_state(absent, tmp_path)
     assert state == {"online": "0-3", "isolated": ""}
-    assert set(absent) == {"cpu.governor", "cpu.turbo", "cpu.smt", "cpu.clocksource"}
+    assert set(absent) == {"cpu.thread_siblings", "cpu.governor", "cpu.turbo", "cpu.smt", "cpu.clocksource"}
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
 from xdprepro.sample import Run, Stream
 from xdprepro.suite import CASE_KINDS, Case
-from xdprepro.table import Table, as_json, as_text
+from xdprepro.table import Column, Table, as_json, as_text, say_once
 from xdprepro.view import view_run
 
 DROP = Case("xdp.drop.no-touch")
 READ = Case("xdp.drop.read-data")
 TX = Case("xdp.tx.swap-macs")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
 
 QUIET = (100.0, 100.1, 99.9, 100.05, 99.95)
 
@@ -59,7 +59,7 @@ def every_table() -> list[Table]:
     tables += [report.trial_table(view, case_id) for case_id in view.run.cases]
     tables += [report.closure_table(one) for one in view.trials]
     for comparison in comparisons():
-        tables += [report.mismatch_table(comparison), report.compare_table(comparison)]
+        tables += [report.sides_table(comparison), report.mismatch_table(comparison), report.compare_table(comparison)]
     return tables
 
 
@@ -101,6 +101,7 @@ def test_an_infinite_time_is_a_dash_and_null() -> None:
 
 
 KEYS: dict[str, Sequence[str]] = {
+    "runs": ("side", "run_id", "plan_id", "kernel", "suite", "lab", "status", "restarts"),
     "run": ("fact", "value"),
     "cases": (
         *(
@@ -282,9 +283,27 @@ def test_cases_with_other_parameters_have_no_cost() -> None:
     assert case_costs(view_run(run_of({DROP: QUIET, long: QUIET}))) == ()
 
 
-def test_user_space_has_a_cost_although_a_socket_has_more_parameters() -> None:
-    [cost] = case_costs(view_run(run_of({DROP: QUIET, XSK: QUIET})))
-    assert (cost.without, cost.with_) == (DROP.id, XSK.id)
+def test_a_socket_has_no_cost_beside_a_single_cpu() -> None:
+    assert case_costs(view_run(run_of({DROP: QUIET, XSK: QUIET}))) == ()
+
+
+# What all rows agree on
+
+
+def test_what_all_rows_agree_on_is_said_once() -> None:
+    columns = (
+        Column("name", "case", words=True),
+        Column("n", "restarts", once=True),
+        Column("mode", "mode", words=True, once=True),
+        Column("note", "note", words=True, once=True),
+        Column("same", "same"),
+    )
+    rows = ({"name": "a", "n": 5, "mode": "native", "note": "", "same": 1}, {"name": "b", "n": 5, "mode": "skb"})
+    table = Table("t", "T", columns, (rows[0], {**rows[1], "note": "", "same": 1}), ("a note",))
+    said = say_once(table)
+    assert [column.key for column in said.columns] == ["name", "mode", "same"]
+    assert said.notes == ("in every row: restarts 5", "a note")
+    assert as_text(said) == [["a", "native", "1"], ["b", "skb", "1"]]
 
 
 # A comparison
@@ -344,8 +363,8 @@ def test_mismatch_table_shows_both_sides(column: str, cell: str) -> None:
 
 
 def test_a_long_value_is_cut_in_text_and_whole_in_json() -> None:
-    long = "Mitigation: " + 20 * "very long "
-    b = make_case_run(DROP, QUIET, run_id="b", fingerprint=make_fingerprint(kernel__mitigations__retbleed=long))
+    long = 20 * "very long "
+    b = make_case_run(DROP, QUIET, run_id="b", fingerprint=make_fingerprint(kernel__cmdline=long))
     table = report.mismatch_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b)))
     assert len(text_row(table)["b"]) == 60
     assert as_json(table)["rows"][0]["b"] == long

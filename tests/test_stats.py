@@ -15,7 +15,7 @@ from xdprepro.suite import Case
 
 DROP = Case("xdp.drop.no-touch")
 TX = Case("xdp.tx.swap-macs")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
 
 
 def rate_of(trial: Trial, case: Case) -> stats.Rate:

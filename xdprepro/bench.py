@@ -21,6 +21,7 @@ from xdprepro.trial import Cpus, plan_cpus, read_agent_version, read_probe, run_
 
 ROOT = Path(__file__).parent.parent
 OVERHEAD_S = 0.5  # starting and stopping the agents of one trial: a first guess, for the time left
+LARGEST_MTU = 3386  # of a frame_len of 3400
 RESTART_S = 4.0  # making the lab anew, likewise
 
 
@@ -62,21 +63,43 @@ def prepare(lab: Lab, suite: Suite) -> Ready:
     """Probe both ports and decide case by case; the reasons are the probes' own."""
     dut, tester = read_probe(lab.dut), read_probe(lab.tester)
     for end, probe in (("DUT", dut), ("tester", tester)):
-        if probe["xdp"]["attached"]:
-            raise XdpreproError(
-                f"{end} {probe['ifname']}: XDP program {probe['xdp']['prog_id']} of someone else is attached",
-                hint=f"end what holds it, or run 'xdprepro down {lab.name}' and 'xdprepro up {lab.name}'",
-            )
+        check_port(lab, end, probe)
     cases = {case.id: resolve_generator(case, tester) for case in suite.cases}
     skipped = {key: reason for key, case in cases.items() if (reason := find_missing(case, dut, tester))}
     usable = {key: case for key, case in cases.items() if key not in skipped}
     if not usable:
         raise XdpreproError(
             f"suite {suite.name}: no case can run on lab {lab.name}; {next(iter(skipped.values()))}",
-            hint="'xdprepro suite list' shows the other suites",
+            hint=_hint_for(lab, dut),
             status=UNAVAILABLE,
         )
     return Ready(usable, {key: plan_cpus(dut["cpus"], case) for key, case in usable.items()}, skipped, dut, tester)
+
+
+def _hint_for(lab: Lab, dut: Mapping[str, Any]) -> str:
+    # Native XDP without fragments needs a frame with head and tail room in one page, which is 4 KiB at the least.
+    if dut["mtu"] > LARGEST_MTU and not dut["can"]["xdp_native"]["ok"]:
+        return f"set lab_mtu to {LARGEST_MTU} or less in {lab.path}, then run 'xdprepro up {lab.name}'"
+    return "'xdprepro suite list' shows the other suites"
+
+
+def check_port(lab: Lab, end: str, probe: Mapping[str, Any]) -> None:
+    """A port that is not as the inventory has it, or that someone else uses, is no port to measure on."""
+    if probe["xdp"]["attached"]:
+        raise XdpreproError(
+            f"{end} {probe['ifname']}: XDP program {probe['xdp']['prog_id']} of someone else is attached",
+            hint=f"end what holds it, or run 'xdprepro down {lab.name}' and 'xdprepro up {lab.name}'",
+        )
+    for key, got, wanted in (
+        ("carrier", probe["carrier"], True),
+        ("MTU", probe["mtu"], lab.mtu),
+        ("receive queues", probe["rx_queues"], lab.queues),
+    ):
+        if got != wanted:
+            raise XdpreproError(
+                f"lab {lab.name}: {end} {probe['ifname']}: {key} is {got}, the lab's is {wanted}",
+                hint=f"run 'xdprepro up {lab.name}' to repair the lab",
+            )
 
 
 def resolve_generator(case: Case, tester: Mapping[str, Any]) -> Case:
@@ -100,10 +123,17 @@ def find_missing(case: Case, dut: Mapping[str, Any], tester: Mapping[str, Any]) 
         answer = probe["can"].get(capability, {"ok": False, "reason": "the agent did not try it"})
         if not answer["ok"]:
             name = capability.replace("_", " ")
-            return f"{end} {probe['ifname']} has no {name}: {answer.get('reason', 'no reason given')}"
+            return (
+                f"{end} {probe['ifname']} (MTU {probe['mtu']}) has no {name}: {answer.get('reason', 'no reason given')}"
+            )
     # 14 bytes of Ethernet header are not part of the MTU.
     if case.frame_len > dut["mtu"] + 14:
         return f"DUT {dut['ifname']} has MTU {dut['mtu']}, frame_len {case.frame_len} needs {case.frame_len - 14}"
+    # veth's counters are plain additions, and two CPUs that send into one queue lose some.
+    if case.generators > dut["rx_queues"]:
+        return (
+            f"DUT {dut['ifname']} has {dut['rx_queues']} receive queues, generators = {case.generators} needs as many"
+        )
     return ""
 
 

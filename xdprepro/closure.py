@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
-from xdprepro.stats import action_pattern, kind_of, measured, rate_pattern, returned_share, sum_counters, trial_rate
+from xdprepro.stats import (
+    SLOW_READING,
+    action_pattern,
+    kind_of,
+    measured,
+    rate_pattern,
+    returned_share,
+    sum_counters,
+    trial_rate,
+)
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 
@@ -24,6 +33,12 @@ MONOTONIC = r"(xdp_prog|xsk_app|xsk|generator|netdev)\..*"
 
 # Above this share of packets on other queues or with other actions, a trial measured something else than its case.
 FOREIGN_SHARE = 0.01
+
+# Above this share of a CPU's time in other hands, ns per packet is no longer the packets' time.
+SHARED_CPU = 0.02
+TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+PROGRAM_CPU = re.compile(r"xdp_prog\.cpu(\d+)\.")
+SOCKET_DROPS = r"xsk\.q\d+\.(rx_dropped|rx_ring_full)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +233,9 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "other_action": (True, "more than 1 % of the packets met another action than that of the case"),
     "stalled": (False, "an interval of the measure phase passed without any packet"),
     "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
+    "cpu_shared": (True, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
+    "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
+    "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -236,6 +254,7 @@ def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int
         "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
+        "cpu_shared": _is_cpu_shared(trial.dut.delta(), params),
         **_program_flags(trial.dut, params),
         **_sample_flags(trial, params),
     }
@@ -276,10 +295,13 @@ def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
     if params["generator"] != "auto":
         got = trial.tester.ready.get("generator", {}).get("generator")
         asked_and_got.append(("generator", params["generator"], got))
+    if kind_of(params).uses_xsk:
+        asked_and_got.append(("a socket", True, bool(ready["xsk"]) if "xsk" in ready else None))
+    # A trial that ended well has said all of this, so silence is no proof of a mode; one that broke off may not have.
     return tuple(
         f"{what}: asked {asked}, got {got}"
         for what, asked, got in asked_and_got
-        if None not in (asked, got) and asked != got
+        if asked != got and (trial.status == "ok" or None not in (asked, got))
     )
 
 
@@ -293,16 +315,39 @@ def _program_flags(stream: Stream, params: Mapping[str, Any]) -> dict[str, bool]
     return {
         "other_action": total - wanted > FOREIGN_SHARE * total,
         "wrong_queue": kind_of(params).uses_xsk and total - on_bound > FOREIGN_SHARE * total,
+        "overrun": sum_counters(delta, SOCKET_DROPS) > FOREIGN_SHARE * total,
     }
+
+
+def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
+    """Whether a CPU that ran the program spent time in user space, where neither softirq nor live frames ever are.
+
+    A generator of AF_PACKET and the loop of a socket are in user space by right; on their CPUs only stolen time counts.
+    Time is in ticks of 10 ms as a rule, so a single one says nothing.
+    """
+    cpus = params.get("cpus", {})
+    users = {cpus.get("app")} if kind_of(params).uses_xsk else set()
+    users |= set(cpus.get("generators", ())) if params["generator"] == "af-packet" else set()
+    for cpu in {int(found[1]) for name in delta if delta[name] and (found := PROGRAM_CPU.match(name))}:
+        ticks = {kind: delta.get(f"proc_stat.cpu{cpu}.{kind}", 0) for kind in TICKS}
+        foreign = ticks["steal"] + (0 if cpu in users else ticks["user"] + ticks["nice"])
+        if foreign > 1 and foreign > SHARED_CPU * sum(ticks.values()):
+            return True
+    return False
 
 
 def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
     """What the samples of the measure phase tell."""
-    counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in measured(trial.dut.samples)]
+    samples = measured(trial.dut.samples)
+    counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in samples]
     steps = [after - before for before, after in itertools.pairwise(counts)]
-    none = sum(steps) <= 0 or returned_share(trial, params) == 0
+    # A sampler that was late reads twice in a row, and nothing need come between.
+    shortest_ns = params["interval_s"] * 1e9 / 2
+    whole = [after.t0_ns - before.t1_ns >= shortest_ns for before, after in itertools.pairwise(samples)]
+    rate = trial_rate(trial, params)
     return {
-        "no_samples": trial_rate(trial, params) is None,
-        "no_packets": bool(steps) and none,
-        "stalled": 0 in steps,
+        "no_samples": rate is None,
+        "no_packets": bool(steps) and (sum(steps) <= 0 or returned_share(trial, params) == 0),
+        "stalled": any(long and not step for long, step in zip(whole, steps, strict=True)),
+        "slow_reading": rate is not None and rate.reading_ns > SLOW_READING * rate.window_ns,
     }

@@ -15,13 +15,22 @@ SERIOUS = (
     r"cpu\..*",
     r"sysctl\..*",
     r"(dut|tester)\.port\.(driver|bus_info|firmware|mtu|numa_node|rx_queues|tx_queues|channels\..*|rings\..*)",
+    r"(dut|tester)\.port\.features\..*",
     r"agent\.(?!cases\.).*",
     r"lab\.(kind|queues|mtu)",
+)
+# What every run has said; a run without it is not known to be like the other.
+EVERYWHERE = (
+    r"host\.(host_key|cpu_model|cpu_id|machine|cpus|hypervisor)",
+    r"(dut|tester)\.port\.driver",
+    r"agent\..*",
+    r"lab\..*",
 )
 # What differs between any two runs and says nothing about either.
 IGNORED = (
     r"absent\..*",
     r"kernel\.boot_id",
+    r"host\.memory_bytes",
     r"(dut|tester)\.port\.(ifindex|mac|carrier|absent|kernel|xdp|cpus|can\.\w+\.reason)(\..*)?",
 )
 # The boot loader names the kernel image here, which is the kernel under test.
@@ -68,11 +77,18 @@ def _fingerprint_mismatches(a: Run, b: Run) -> Iterator[Mismatch]:
     for key in sorted(flat_a.keys() | flat_b.keys()):
         values = flat_a.get(key), flat_b.get(key)
         if not _matches(key, IGNORED) and _comparable_value(key, values[0]) != _comparable_value(key, values[1]):
-            yield Mismatch(key, *values, serious=_matches(key, SERIOUS))
+            # Kernels learn new mitigations, features and settings: what only one of them has is part of its change.
+            known = None not in values or _matches(key, EVERYWHERE)
+            yield Mismatch(key, *values, serious=known and _matches(key, SERIOUS))
 
 
 def _comparable_value(key: str, value: Any) -> Any:
-    return re.sub(IMAGE_WORDS, "", value).strip() if key == "kernel.cmdline" and isinstance(value, str) else value
+    """What of a value counts: not the image's name in a command line, not the wording of a mitigation."""
+    if not isinstance(value, str):
+        return value
+    if key.startswith("kernel.mitigations."):
+        return value.partition(":")[0].partition(";")[0].strip()
+    return re.sub(IMAGE_WORDS, "", value).strip() if key == "kernel.cmdline" else value
 
 
 def _matches(key: str, patterns: tuple[str, ...]) -> bool:

@@ -91,7 +91,12 @@ def compare(
     common = [one for one in known_a if one in known_b and (one in a.run.cases or one in b.run.cases)]
     figures = [
         _figures(
-            a, b, case_id, level, incomparable=is_incomparable(mismatches, case_id, allow_confounded=allow_confounded)
+            a,
+            b,
+            case_id,
+            margin_pct=margin_pct,
+            level=level,
+            incomparable=is_incomparable(mismatches, case_id, allow_confounded=allow_confounded),
         )
         for case_id in common
     ]
@@ -113,7 +118,9 @@ def _known_cases(run: Run) -> tuple[str, ...]:
     return *run.cases, *(case_id for case_id in run.skipped if case_id not in run.cases)
 
 
-def _figures(a: RunView, b: RunView, case_id: str, level: float, *, incomparable: bool) -> CaseComparison:
+def _figures(
+    a: RunView, b: RunView, case_id: str, *, margin_pct: float, level: float, incomparable: bool
+) -> CaseComparison:
     """The figures of a case; the verdict only where there is nothing to decide."""
     rates_a, rates_b = case_rates(a, case_id), case_rates(b, case_id)
     case = CaseComparison(case_id, rates_a, rates_b, verdict="", reason="")
@@ -128,7 +135,9 @@ def _figures(a: RunView, b: RunView, case_id: str, level: float, *, incomparable
         return replace(case, verdict="INCONCLUSIVE", reason=reason)
     sizes = len(rates_a.boots), len(rates_b.boots)
     sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (rates_a, rates_b))
-    mde_ns = stats.minimum_detectable_effect(*sizes, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    # A change is called one when its interval is beyond the margin, so the margin comes on top.
+    beyond_ns = stats.minimum_detectable_effect(*sizes, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    mde_ns = beyond_ns + margin_pct / 100 * float(rates_a.ns.mean())
     return replace(
         case,
         delta_ns=stats.welch_interval(rates_a.ns, rates_b.ns, level=level),
@@ -178,7 +187,7 @@ def _more_restarts(case: CaseComparison, margin_pct: float, level: float) -> int
     """How many restarts a side are wanting to tell the change seen from the margin, or the margin from nothing."""
     assert case.delta_ns is not None
     margin_ns = margin_pct / 100 * float(case.a.ns.mean())
-    effect_ns = max(margin_ns, abs(case.delta_ns.delta) - margin_ns)
+    effect_ns = abs(abs(case.delta_ns.delta) - margin_ns)
     sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (case.a, case.b))
     needed = stats.restarts_needed(effect_ns, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
     return None if needed is None else max(1, needed - min(len(case.a.boots), len(case.b.boots)))

@@ -14,10 +14,8 @@ COSTS = (
     ("redirect instead of tx", "xdp.tx.swap-macs", "xdp.redirect.swap-macs"),
     ("redirect-map instead of tx", "xdp.tx.swap-macs", "xdp.redirect-map.swap-macs"),
     ("redirect-map instead of redirect", "xdp.redirect.swap-macs", "xdp.redirect-map.swap-macs"),
-    ("bring to user space", "xdp.drop.no-touch", "xsk.rxdrop"),
 )
-# Parameters that only cases with a socket have, or that follow from them: they do not make two cases unlike.
-SOCKET_PARAMS = ("case", "bind_mode", "wakeup", "ring_rx", "cpus")
+# No step to xsk.*: there two CPUs work at once, and the difference of the rates is the cost of neither.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def _ids_of(view: RunView, case: str) -> Iterator[str]:
 
 
 def _params(view: RunView, case_id: str) -> dict[str, object]:
-    return {key: value for key, value in view.run.cases[case_id].items() if key not in SOCKET_PARAMS}
+    return {key: value for key, value in view.run.cases[case_id].items() if key != "case"}
 
 
 def _cost(view: RunView, name: str, one: str, other: str) -> Cost:

@@ -33,7 +33,7 @@ SYSCTLS = (
     "net/core/netdev_max_backlog",
 )
 PACKAGES = ("xdprepro", "ansible-core", "ansible-runner", "pyroute2", "h5py", "numpy", "scipy")
-# Identity in two steps: what the board says of itself where it says anything, else what the CPU says.
+# What the board says of itself. Without it, the installation's own id: sizes and speeds differ from boot to boot.
 DMI_IDENTITY = ("product_uuid", "board_serial", "board_vendor", "board_name", "bios_version")
 
 
@@ -59,8 +59,10 @@ def read_fingerprint(
     return print_of, ({"kernel_config": config} if config else {})
 
 
-def read_host(absent: dict[str, str], proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> dict[str, Any]:
-    """Which machine this is; `host_key` hashes only what stays the same over reboots and reinstallation."""
+def read_host(
+    absent: dict[str, str], proc: Path = Path("/proc"), sys: Path = Path("/sys"), etc: Path = Path("/etc")
+) -> dict[str, Any]:
+    """Which machine this is; `host_key` hashes only what stays the same over reboots, kernels and hours."""
     cpu = _cpuinfo(proc)
     host: dict[str, Any] = {
         "cpu_model": cpu.get("model name", cpu.get("CPU part", "")),
@@ -77,8 +79,8 @@ def read_host(absent: dict[str, str], proc: Path = Path("/proc"), sys: Path = Pa
         absent["host.microcode"] = "not in /proc/cpuinfo"
     identity = {key: value for key in DMI_IDENTITY if (value := _read(sys / "class/dmi/id" / key))}
     if not identity:
-        absent["host.dmi"] = "no readable /sys/class/dmi/id; the host key rests on the CPU and the memory size"
-        identity = {"memory_gib": str(round(host["memory_bytes"] / 2**30))}
+        absent["host.dmi"] = "no readable /sys/class/dmi/id; the host key rests on the CPU and /etc/machine-id"
+        identity = {"machine_id": _read(etc / "machine-id")}
     stable = [host["cpu_model"], host["cpu_id"], host["cpus"], sorted(identity.items())]
     host["host_key"] = _sha256(json.dumps(stable))[:16]
     return host
@@ -117,7 +119,9 @@ def read_cpu_state(absent: dict[str, str], sys: Path = Path("/sys/devices/system
     """Governors, turbo, SMT, isolation and clock source as they are now."""
     state: dict[str, Any] = {}
     governors = {_read(path) for path in sys.glob("cpu/cpufreq/policy*/scaling_governor")}
+    siblings = {_read(path) for path in sys.glob("cpu/cpu[0-9]*/topology/thread_siblings_list")}
     settings = {
+        "thread_siblings": " ".join(sorted(siblings)),
         "governor": ",".join(sorted(governors)),
         "turbo": _turbo(sys),
         "smt": _read(sys / "cpu/smt/control"),

@@ -43,14 +43,14 @@ def case_table(view: RunView) -> Table:
         Column("pps", "Mpps", digits_cell(3, scale=1e-6)),
         Column("ns_per_packet", f"ns/packet/core ({INTERVAL})", digits_cell(1), interval="ns_interval"),
         Column("restart_spread_pct", "spread of restarts, %", digits_cell(1)),
-        Column("restarts", "restarts"),
-        Column("trials_used", "trials used"),
-        Column("trials_excluded", "excluded"),
-        Column("mode", "mode", words=True),
-        Column("generator", "generator", words=True),
-        Column("cores", "cores", lambda cores: "/".join(map(str, cores))),
-        Column("flags", "flags", list_cell, words=True),
-        Column("note", "note", words=True),
+        Column("restarts", "restarts", once=True),
+        Column("trials_used", "trials used", once=True),
+        Column("trials_excluded", "trials excluded", once=True),
+        Column("mode", "mode", words=True, once=True),
+        Column("generator", "generator", words=True, once=True),
+        Column("cores", "cores", lambda cores: "/".join(map(str, cores)), once=True),
+        Column("flags", "flags", list_cell, words=True, once=True),
+        Column("note", "note", words=True, once=True),
     )
     rows = tuple(_case_row(view, case_id) for case_id in view.run.cases)
     flags = sorted({flag for row in rows for flag in row["flags"]})
@@ -111,9 +111,9 @@ def trial_table(view: RunView, case_id: str) -> Table:
         Column("ns_per_packet", "ns/packet/core", digits_cell(1)),
         Column("accepted", "accepted, packets"),
         Column("accounted", "accounted, packets"),
-        Column("usable", "usable", lambda usable: "yes" if usable else "no", words=True),
-        Column("flags", "flags", list_cell, words=True),
-        Column("note", "note", words=True),
+        Column("usable", "usable", lambda usable: "yes" if usable else "no", words=True, once=True),
+        Column("flags", "flags", list_cell, words=True, once=True),
+        Column("note", "note", words=True, once=True),
     )
     rows = tuple(
         {
@@ -166,8 +166,8 @@ def cost_table(view: RunView) -> Table:
         Column("without", "from", words=True),
         Column("with", "to", words=True),
         Column("delta_ns", f"ns/packet ({INTERVAL})", digits_cell(1, sign=True), interval="ns_interval"),
-        Column("restarts", "restarts"),
-        Column("note", "note", words=True),
+        Column("restarts", "restarts", once=True),
+        Column("note", "note", words=True, once=True),
     )
     return Table("costs", "Costs: ns per packet between two cases", columns, tuple(map(_cost_row, case_costs(view))))
 
@@ -182,6 +182,33 @@ def _cost_row(cost: Cost) -> dict[str, Any]:
         "restarts": cost.restarts,
         "note": cost.note,
     }
+
+
+def sides_table(comparison: Comparison) -> Table:
+    """Which runs A and B are."""
+    columns = (
+        Column("side", "", words=True),
+        Column("run_id", "run", words=True),
+        Column("kernel", "kernel", words=True),
+        Column("suite", "suite", words=True),
+        Column("lab", "lab", words=True),
+        Column("status", "status", words=True),
+        Column("restarts", "restarts"),
+    )
+    rows = tuple(
+        {
+            "side": side,
+            "run_id": run.run_id,
+            "plan_id": run.plan_id,
+            "kernel": run.fingerprint["kernel"]["release"],
+            "suite": run.suite,
+            "lab": run.lab,
+            "status": run.status,
+            "restarts": len(run.boots),
+        }
+        for side, run in (("A", comparison.a.run), ("B", comparison.b.run))
+    )
+    return Table("runs", "Runs", columns, rows)
 
 
 def mismatch_table(comparison: Comparison) -> Table:
@@ -211,7 +238,7 @@ def compare_table(comparison: Comparison) -> Table:
     level = f"{100 * comparison.level:g} % interval"
     columns = (
         Column("case_id", "case", words=True),
-        Column("restarts", "A:B", lambda pair: f"{pair[0]}:{pair[1]}"),
+        Column("restarts", "restarts A:B", lambda pair: f"{pair[0]}:{pair[1]}", once=True),
         Column("pps_a", "A, Mpps", digits_cell(3, scale=1e-6)),
         Column("pps_b", "B, Mpps", digits_cell(3, scale=1e-6)),
         Column("ns_a", "A, ns", digits_cell(1)),

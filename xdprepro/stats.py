@@ -26,16 +26,21 @@ Floats = NDArray[np.float64]
 CORE_SHARE = 0.01
 MAX_RESTARTS = 1000
 LEVEL = 0.99  # of confidence intervals
+SLOW_READING = 0.001  # a reading longer than this share of the window blurs its ends
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Packets of the measure window; `returned` is the share of forwarded packets that came back, 1 for a sink."""
+    """Packets of the measure window; `returned` is the share of forwarded packets that came back, 1 for a sink.
+
+    `reading_ns` is how long the slower of the two readings at its ends took, within which the counters were read.
+    """
 
     packets: int
     window_ns: int
     cores: int
     returned: float = 1.0
+    reading_ns: int = 0
 
     @property
     def pps(self) -> float:
@@ -96,23 +101,36 @@ def measured(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def trial_rate(trial: Trial, params: Mapping[str, Any]) -> Rate | None:
-    """The rate on the DUT from first to last sample of the measure phase, or None without two samples.
+    """The rate on the DUT from the first to the last good sample of the measure phase, or None without two samples.
 
     Stamps are `t1_ns`: the counters are memory-mapped, and the last of them is read just before it. A forward case
     counts only what came back, as XDP_TX and XDP_REDIRECT also count packets that the transmit side then dropped. The
     tester samples on its own clock, so the share comes from the edges of the whole trial, where nothing moves.
     """
-    samples = measured(trial.dut.samples)
-    if len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns:
+    window = _find_window(measured(trial.dut.samples))
+    if window is None:
         return None
-    first, last = samples[0], samples[-1]
+    first, last = window
     pattern = rate_pattern(params)
     return Rate(
         packets=max(0, sum_counters(last.counters, pattern) - sum_counters(first.counters, pattern)),
         window_ns=last.t1_ns - first.t1_ns,
         cores=_count_cores(first.counters, last.counters, attach_mode=params["attach_mode"]),
         returned=returned_share(trial, params),
+        reading_ns=max(first.t1_ns - first.t0_ns, last.t1_ns - last.t0_ns),
     )
+
+
+def _find_window(samples: Sequence[Sample]) -> tuple[Sample, Sample] | None:
+    """The outermost samples whose reading was not interrupted: in a long one, nobody knows when a counter was read.
+
+    If there are not two such, the outermost ones; the trial is flagged then.
+    """
+    if len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns:
+        return None
+    longest_ns = SLOW_READING * (samples[-1].t1_ns - samples[0].t1_ns)
+    quick = [sample for sample in samples if sample.t1_ns - sample.t0_ns <= longest_ns]
+    return (quick[0], quick[-1]) if len(quick) > 1 else (samples[0], samples[-1])
 
 
 def returned_share(trial: Trial, params: Mapping[str, Any]) -> float:

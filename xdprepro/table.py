@@ -6,7 +6,7 @@ A value that does not exist is None and "-"; the row or a note says why.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -16,7 +16,8 @@ Row = Mapping[str, Any]
 class Column:
     """`key` is the JSON key, `heading` has the unit of the text, `cell` makes the text of a value.
 
-    `interval` is the key of the value's interval, which is shown beside it.
+    `interval` is the key of the value's interval, which is shown beside it. A column marked `once` may be said once
+    below the table when all rows agree (say_once).
     """
 
     key: str
@@ -24,6 +25,7 @@ class Column:
     cell: Callable[[Any], str] = str
     interval: str = ""
     words: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+
+
+def say_once(table: Table) -> Table:
+    """The table without the columns that are marked `once` and have one text in all rows; a note says what they say."""
+    texts = {column: {_cell(column, row) for row in table.rows} for column in table.columns if column.once}
+    agreed = {column: next(iter(cells)) for column, cells in texts.items() if len(cells) == 1}
+    said = ", ".join(f"{column.heading} {text}" for column, text in agreed.items() if text not in ("", "-"))
+    return replace(
+        table,
+        columns=tuple(column for column in table.columns if column not in agreed),
+        notes=(*([f"in every row: {said}"] if said else []), *table.notes),
+    )
 
 
 def as_text(table: Table) -> list[list[str]]:

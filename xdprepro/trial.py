@@ -4,8 +4,8 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,10 +76,10 @@ def dut_spec(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int]) -> dict[st
             "queues": list(queues),
             "app_cpu": cpus.app,
             "wakeup": case.wakeup,
-            "batch": case.batch,
-            "ring_rx": case.ring_rx,
-            "ring_fill": case.ring_rx * 2,
-            "frames": case.ring_rx * 2,
+            "batch": case.xsk_batch,
+            "ring_rx": case.xsk_ring_rx,
+            "ring_fill": case.xsk_ring_rx * 2,
+            "frames": case.xsk_ring_rx * 2,
             "frame_size": 2048 if case.frame_len <= 1536 else 4096,
         }
     return spec
@@ -95,7 +95,7 @@ def generator_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
         "sampler_cpu": cpus.sampler,
         "generator": case.generator,
         "cpus": list(cpus.generators),
-        "batch": case.batch,
+        "batch": case.generator_batch,
         "count": 0,
         "frame": {
             "dst_mac": lab.dut.mac,
@@ -133,13 +133,20 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
 
 @contextmanager
 def _start_on(cpu: int) -> Iterator[None]:
-    """Keep this process, which reads and journals all that comes, off the CPUs that are measured."""
+    """Keep all threads of this process, which reads and journals what comes, off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {cpu})
+    _set_affinity({cpu})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        _set_affinity(before)
+
+
+def _set_affinity(cpus: Set[int]) -> None:
+    for task in Path("/proc/self/task").iterdir():
+        # A thread of the progress bar may end between the listing and the call.
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), cpus)
 
 
 def _await(agents: Mapping[str, cmd.Process], side: str, word: str, timeout_s: float, keep: Keep) -> None:

@@ -37,11 +37,11 @@ def compare(
     folder = archive_folder(directory)
     views = [view_run(archive.load_run(archive.find_run(folder, name))) for name in (a, b)]
     result = comparing.compare(*views, margin_pct=margin_pct, level=level, allow_confounded=allow_confounded)
-    tables = [report.mismatch_table(result), report.compare_table(result)]
+    tables = [report.sides_table(result), report.mismatch_table(result), report.compare_table(result)]
     if as_json:
         print_json({table.name: table_json(table) for table in tables})
     else:
-        print_tables(tables if tables[0].rows else tables[1:])
+        print_tables([table for table in tables if table.rows or table is tables[-1]])
     if gate:
         raise typer.Exit(result.status)
     if result.count("INCOMPARABLE"):

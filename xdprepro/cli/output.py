@@ -11,15 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from xdprepro import bench
 from xdprepro.table import Table as ReportTable
-from xdprepro.table import as_text
+from xdprepro.table import as_text, say_once
 
-# Wide enough that a pipe or a file gets every table in whole lines.
-PIPE_WIDTH = 200
+WIDEST = 200
 LINE_EVERY_S = 10.0
 
 Rows = Sequence[Sequence[str]]
@@ -36,19 +36,21 @@ def print_table(title: str, columns: Sequence[str], rows: Rows, *, left: Sequenc
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.show_header = any(columns)
     for index, column in enumerate(columns):
-        # The first column names the row, so it is never broken; others may be, where the terminal is narrow.
-        table.add_column(column, justify="left" if index in left else "right", overflow="fold", no_wrap=index == 0)
+        table.add_column(column, justify="left" if index in left else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    stdout = Console(highlight=False, markup=False)
-    if not stdout.is_terminal:
-        stdout = Console(highlight=False, markup=False, width=PIPE_WIDTH)
-    stdout.print(table)
+    # A terminal breaks a long line where it must; broken cells would be worse, as ids are to be copied.
+    wide = Console(highlight=False, markup=False, width=WIDEST)
+    natural = Measurement.get(wide, wide.options, table).maximum
+    stdout = Console(highlight=False, markup=False, width=min(WIDEST, max(natural, wide.size.width * wide.is_terminal)))
+    with stdout.capture() as captured:
+        stdout.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_tables(tables: Sequence[ReportTable]) -> None:
     """Report tables, each with its notes below."""
-    for table in tables:
+    for table in map(say_once, tables):
         words = [index for index, column in enumerate(table.columns) if column.words]
         print_table(table.title, [column.heading for column in table.columns], as_text(table), left=words)
         for line in table.notes:

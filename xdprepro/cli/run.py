@@ -53,9 +53,11 @@ def run(
             provision.up(lab)
         outcomes = bench.run_suite(lab, suite, folder, runs=runs, tell=tell, stopped=stopped)
         interrupted = stopped()
+    if not outcomes:
+        note("nothing was measured, so nothing is sealed")
     if as_json:
         print_json([{**asdict(outcome), "path": str(outcome.path)} for outcome in outcomes])
-    else:
+    elif outcomes:
         rows = [[o.run_id, o.status, str(o.ok), str(o.failed), str(o.flagged), str(o.path)] for o in outcomes]
         columns = ["run", "status", "trials ok", "failed", "flagged", "file"]
         print_table(f"Suite {suite.name} on lab {lab.name}", columns, rows, left=(0, 1, 5))

@@ -60,7 +60,7 @@ def show_suite(name: SuiteName, as_json: Json = False) -> None:
         print_json({**_summary(suite), "case": [{"id": case.id, **asdict(case)} for case in suite.cases]})
         return
     rows = [
-        [c.id, c.kind.about, c.generator, str(c.flows), str(c.batch), f"{c.settle_s:g} + {c.measure_s:g}"]
+        [c.id, c.kind.about, c.generator, str(c.flows), str(c.generator_batch), f"{c.settle_s:g} + {c.measure_s:g}"]
         for c in suite.cases
     ]
     title = f"{suite.name}: {suite.title}; {suite.restarts} restarts x {suite.trials} trials, seed {suite.seed}"
