@@ -373,3 +373,12 @@ def test_a_long_value_is_cut_in_text_and_whole_in_json() -> None:
 @pytest.mark.parametrize("make", [report.run_summary, report.case_table, report.cost_table])
 def test_a_run_without_any_trial_has_tables(make: Callable[..., Table]) -> None:
     as_text(make(view_run(make_run([], [DROP, READ]))))
+
+
+def test_compare_notes_count_the_poor_witnesses() -> None:
+    b = make_case_run(DROP, QUIET, run_id="b")
+    shared = make_trial(DROP, boot=0, dut_end={"proc_stat.cpu0.user": 50, "proc_stat.cpu0.softirq": 50})
+    b = replace(b, trials=(shared, *b.trials[1:]))
+    notes = report.compare_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b))).notes
+    [doubt] = [one for one in notes if "cpu_shared" in one]
+    assert doubt.startswith("B: 1 of 5 trials cpu_shared: ")

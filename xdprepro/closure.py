@@ -233,7 +233,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "other_action": (True, "more than 1 % of the packets met another action than that of the case"),
     "stalled": (False, "an interval of the measure phase passed without any packet"),
     "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
-    "cpu_shared": (True, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
+    "cpu_shared": (False, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
     "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
 }

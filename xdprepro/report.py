@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a reader of a run or a comparison sees: values into tables, nothing printed."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -289,6 +290,13 @@ def _compare_row(case: CaseComparison, level: float) -> dict[str, Any]:
     }
 
 
+def _doubts(view: RunView) -> Iterator[str]:
+    """How many of the trials that count have a flag which makes them poor witnesses."""
+    usable = [one for one in view.trials if one.usable]
+    for flag, count in sorted(Counter(flag for one in usable for flag in flag_names(one.flags)).items()):
+        yield f"{count} of {len(usable)} trials {flag}: {MEANINGS[flag][1]}"
+
+
 def _compare_notes(comparison: Comparison) -> Iterator[str]:
     """The design, the counts, and what was left out."""
     counts = ", ".join(f"{comparison.count(verdict)} {verdict}" for verdict in VERDICTS if comparison.count(verdict))
@@ -305,6 +313,8 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             yield f"only in {name}: {', '.join(only)}"
+    for name, view in (("A", comparison.a), ("B", comparison.b)):
+        yield from (f"{name}: {doubt}" for doubt in _doubts(view))
     for case in comparison.cases:
         for name, rates in (("A", case.a), ("B", case.b)):
             for trial, flags in rates.excluded:
