@@ -3,6 +3,7 @@
 
 SHELL := /bin/bash
 VENV := .venv/bin
+LAB ?= veth
 PYTEST_ARGS ?=
 
 # Ansible refuses to run in another encoding, and a cron job or a CI runner may have none.
@@ -13,7 +14,7 @@ export ANSIBLE_CONFIG := ansible.cfg
 .PHONY: help setup setup-test build run test lint clean
 
 help:
-	@echo "make run      install what is missing, build, and measure this kernel on a veth pair (needs root)"
+	@echo "make run      install what is missing, build, and measure this kernel on a veth pair (needs root); LAB=name picks another lab"
 	@echo "make test     install what is missing, build, and run all tests; PYTEST_ARGS='-k name' picks some"
 	@echo "make lint     run the linters alone"
 	@echo "make setup    install the distribution's packages and make the Python environment (.venv)"
@@ -30,21 +31,24 @@ build:
 	@$(MAKE) --no-print-directory -C bpf
 	@$(MAKE) --no-print-directory -C native
 
-# The first job, from a bare machine to a compared result. The lab goes away whatever happens.
+# The first job, from a bare machine to a compared result. The lab goes away whatever happens, and a trial that failed is
+# no reason to hide the others: what can be shown is shown, and the first failure is the exit status.
 run: setup build
-	@set -e; \
-	xdprepro() { echo; echo "$$ xdprepro $$*"; $(VENV)/xdprepro "$$@"; }; \
-	trap 'xdprepro down veth' EXIT; \
-	xdprepro up veth; \
-	xdprepro run smoke --lab veth --runs 2; \
+	@status=0; \
+	xdprepro() { echo; echo "$$ xdprepro $$*"; $(VENV)/xdprepro "$$@" || { set -- $$?; [ $$status != 0 ] || status=$$1; }; }; \
+	trap 'exit 130' INT TERM; \
+	trap 'trap - EXIT; xdprepro down veth; exit $$status' EXIT; \
+	xdprepro up veth; [ $$status = 0 ] || exit; \
+	xdprepro run smoke --lab veth --runs 2; [ $$status -le 1 ] || exit; \
 	xdprepro archive verify latest latest~1; \
 	xdprepro archive show latest; \
 	xdprepro compare latest~1 latest; \
-	trap - EXIT; \
 	xdprepro down veth; \
+	trap - EXIT; \
 	echo; \
 	echo "The sealed runs are in $${XDPREPRO_ARCHIVE:-archive/runs}. Next: '$(VENV)/xdprepro archive ls' lists them;"; \
-	echo "boot another kernel, type 'make run' again, and compare: '$(VENV)/xdprepro compare latest~2 latest'."
+	echo "boot another kernel, type 'make run' again, and compare: '$(VENV)/xdprepro compare latest~2 latest'."; \
+	exit $$status
 
 test: setup-test build
 	@$(VENV)/pytest $(PYTEST_ARGS)

@@ -147,16 +147,18 @@ static int parse(const char *line, enum command *command)
 	} commands[] = {{"go", COMMAND_GO}, {"stop", COMMAND_STOP}, {"finish", COMMAND_FINISH}};
 	json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
 	const char *name = json_string_value(json_object_get(object, "cmd"));
-	int result = fail_usage("stdin", "command",
-				"%.80s is not {\"cmd\": \"go\"|\"stop\"|\"finish\"}", line);
+	bool known = false;
 
 	for (size_t i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(name, commands[i].name) && json_object_size(object) == 1) {
 			*command = commands[i].command;
-			result = 0;
+			known = true;
 		}
 	json_decref(object);
-	return result;
+	if (known)
+		return 0;
+	return fail_usage("stdin", "command",
+			  "%.80s is not {\"cmd\": \"go\"|\"stop\"|\"finish\"}", line);
 }
 
 int command_wait(int64_t deadline_ns, int event_fd, enum command *command)

@@ -58,10 +58,12 @@ int drain(struct sampler *sampler, int64_t interval_ns, int64_t *took_ns)
 			result = wait_undisturbed(now_ns() + STEP_NS);
 		if (!result)
 			result = count_packets(sampler, &after);
-		if (!result && after != before)
+		if (result)
+			break;
+		if (after != before)
 			moved_ns = now_ns();
 		before = after;
-		if (!result && moved_ns - start_ns > BUDGET_NS)
+		if (moved_ns - start_ns > BUDGET_NS)
 			result = fail_because(ETIMEDOUT, "counters", "drain",
 					      "packets still come %lld s after the stop",
 					      BUDGET_NS / NS_PER_S);

@@ -126,9 +126,10 @@ int read_seconds(const struct section *section, const char *key, double min, dou
 	double seconds = json_number_value(json);
 	char allowed[96];
 
-	*ns = seconds * NS_PER_S;
-	if (json_is_number(json) && seconds >= min && seconds <= max)
+	if (json_is_number(json) && seconds >= min && seconds <= max) {
+		*ns = seconds * NS_PER_S;
 		return 0;
+	}
 	snprintf(allowed, sizeof(allowed), "a number of seconds from %g to %g", min, max);
 	return bad_value(section, key, allowed);
 }

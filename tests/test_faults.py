@@ -162,6 +162,44 @@ def test_without_root_the_privilege_is_named(lab: TestLab) -> None:
     refused(done, PRIVILEGE, "root")
 
 
+@pytest.mark.parametrize("name", ["net_admin", "sys_admin"])
+def test_root_without_a_capability_is_told_which(lab: TestLab, name: str) -> None:
+    done = xdprepro(
+        *lab.run_args(lab.suite()), prefix=("setpriv", "--inh-caps", f"-{name}", "--bounding-set", f"-{name}")
+    )
+    refused(done, PRIVILEGE, f"CAP_{name.upper()}")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["set", "dut0", "down"], "carrier is False"),
+        (["set", "dut0", "mtu", "1400"], "MTU is 1400, the lab's is 1500"),
+    ],
+)
+def test_lab_in_the_wrong_state_is_named_and_up_repairs_it(lab: TestLab, change: list[str], words: str) -> None:
+    subprocess.run(["ip", "-n", lab.dut, "link", *change], check=True)
+    refused(xdprepro(*lab.run_args(lab.suite())), FAILED, "dut0", words, f"xdprepro up {lab.path.name}")
+    assert xdprepro("up", str(lab.path)).returncode == 0
+    again = xdprepro(*lab.run_args(lab.suite()))
+    assert again.returncode == 0, again.stderr
+
+
+def test_mtu_too_large_for_native_xdp_is_named(tmp_path: Path, root_user: None, agent: Path) -> None:
+    path = tmp_path / f"m{os.getpid()}"
+    shutil.copytree(ROOT / "inventory/veth", path)
+    variables = path / "group_vars/all.yml"
+    text, count = re.subn(r"(?m)^lab_mtu: \d+", "lab_mtu: 9000", variables.read_text())
+    assert count == 1
+    variables.write_text(text)
+    assert xdprepro("up", str(path)).returncode == 0
+    try:
+        done = xdprepro("run", "smoke", "--lab", str(path), "--archive", str(tmp_path / "a"))
+        refused(done, UNAVAILABLE, "dut0 (MTU 9000) has no xdp native", "lab_mtu", "3386")
+    finally:
+        assert xdprepro("down", str(path)).returncode == 0
+
+
 def test_capability_the_port_lacks_is_named_and_nothing_is_sealed(lab: TestLab, tmp_path: Path) -> None:
     suite = tmp_path / "zc.toml"
     suite.write_text("[[case]]\ncase = 'xsk.rxdrop'\nbind_mode = 'zero-copy'\n")
@@ -347,17 +385,26 @@ def test_kill_at_random_moments_never_hurts_a_sealed_run_or_blocks_the_next(lab:
     archive = lab.archive.parent / "killed"
     suite = lab.suite(restarts=1, trials=2, measure_s=0.1)
     args = ["run", str(suite), "--lab", str(lab.path), "--archive", str(archive)]
+    killed_in_trial = 0
     for round_number in range(30):
         running = subprocess.Popen([*XDPREPRO, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.5, 7.0))
-        family = children(running.pid)
-        os.kill(rng.choice([running.pid, *agents_of(running.pid)]), signal.SIGKILL)
+        if round_number % 2:  # in a trial or just after it; else anywhere from the first import to the sealing
+            wait_for(lambda pid=running.pid: agents_of(pid) or not alive(pid))
+            time.sleep(rng.uniform(0.0, 1.5))
+        else:
+            time.sleep(rng.uniform(0.5, 7.0))
+        family, agents = children(running.pid), agents_of(running.pid)
+        killed_in_trial += bool(agents)
+        os.kill(rng.choice([running.pid, *agents]), signal.SIGKILL)
         running.wait(60)
         # None of its children outlives it: no agent that holds a program, no playbook that goes on.
         wait_for(lambda gone=family: not any(alive(pid) for pid in gone))
+        assert not attached_program(lab)
         for path in archive.glob("*.h5"):
             verified = xdprepro("archive", "verify", str(path))
             assert verified.returncode == 0, f"round {round_number}: {verified.stdout}{verified.stderr}"
+    assert killed_in_trial >= 5
+    assert list((archive / "journal").glob("*.journal")) or list(archive.glob("*.h5"))
     again = xdprepro(*args)
     assert again.returncode == 0, again.stderr
     assert not attached_program(lab)

@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -27,6 +28,8 @@ LABS = ROOT / "inventory"
 LOCKS = Path("/run/xdprepro")
 BIN = Path(sys.executable).parent
 ROOT_HINT = "run it as root: network namespaces and links need CAP_SYS_ADMIN and CAP_NET_ADMIN"
+# For links, for namespaces, and for loading programs; the numbers are those of capability(7).
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 OUTPUT_LINES = 20  # of Ansible's own output, when it failed before any task did
 
 FAILURES = ("runner_on_failed", "runner_item_on_failed", "runner_on_unreachable")
@@ -79,9 +82,18 @@ def restart(lab: Lab) -> Provisioned:
 
 
 def check_root(what: str) -> None:
-    """Refuse early, before anything is read or made."""
+    """Refuse early, before anything is read or made: an ordinary user, or a root without the capabilities it takes."""
     if os.geteuid():
         raise XdpreproError(f"{what} needs root, uid is {os.geteuid()}", hint=ROOT_HINT, status=PRIVILEGE)
+    found = re.search(r"^CapEff:\s+([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    effective = int(found[1], 16) if found else 0
+    missing = [name for name, bit in CAPABILITIES.items() if not effective >> bit & 1]
+    if missing:
+        raise XdpreproError(
+            f"{what} needs {', '.join(missing)}, which root does not have here",
+            hint="give them to the container or service that runs it",
+            status=PRIVILEGE,
+        )
 
 
 @contextmanager

@@ -28,10 +28,13 @@ def copy_checkout(target: Path) -> Path:
     return target
 
 
-def make(checkout: Path, *targets: str, check: bool = True) -> cmd.Result:
+def make(checkout: Path, *words: str, archive: Path | None = None) -> cmd.Result:
     """With a cache of its own beside the checkout, but with pip's as it is: only what was built is made anew."""
-    argv: cmd.Argv = ["make", "--no-print-directory", "-C", checkout, *targets]
-    return cmd.run(argv, env={"XDPREPRO_CACHE": str(checkout.parent / "cache")}, check=check)
+    env = {"XDPREPRO_CACHE": str(checkout.parent / "cache")}
+    if archive is not None:
+        env["XDPREPRO_ARCHIVE"] = str(archive)
+    argv: cmd.Argv = ["make", "--no-print-directory", "-C", checkout, *words]
+    return cmd.run(argv, env=env, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +64,9 @@ def interrupted(checkout: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ready(interrupted: Path) -> Path:
-    said = make(interrupted, "setup", "build").stdout
-    assert "bootstrap: make " in said
+    result = make(interrupted, "setup", "build")
+    assert result.status == 0, result.stderr
+    assert "bootstrap: make " in result.stdout
     return interrupted
 
 
@@ -73,6 +77,7 @@ def lab_path(ready: Path) -> Iterator[Path]:
     yield path
     for role in ("dut", "tester"):
         cmd.run(["ip", "netns", "del", f"xdprepro-{path.name}-{role}"], check=False)
+    shutil.rmtree(path)
 
 
 @pytest.mark.slow
@@ -132,6 +137,18 @@ def test_the_lab_goes_up_and_down_from_a_path_with_spaces(ready: Path, lab_path:
     assert '"ifname":"dut0"' in cmd.run([agent, "probe", "dut0"], netns=netns).stdout.replace(" ", "")
     cmd.run([xdprepro, "down", lab_path.name])
     assert not Path("/run/netns", netns).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+@pytest.mark.usefixtures("root_user")
+def test_a_first_job_that_fails_takes_the_lab_down(ready: Path, lab_path: Path) -> None:
+    (ready / "no-folder").touch()
+    result = make(ready, "run", f"LAB={lab_path.name}", archive=ready / "no-folder/runs")
+    assert result.status != 0
+    assert f"lab {lab_path.name} is up" in result.stderr
+    assert "no-folder" in result.stderr
+    assert not Path("/run/netns", f"xdprepro-{lab_path.name}-dut").exists()
 
 
 @pytest.mark.slow
