@@ -157,8 +157,8 @@ static int parse(const char *line, enum command *command)
 	json_decref(object);
 	if (known)
 		return 0;
-	return fail_usage("stdin", "command",
-			  "%.80s is not {\"cmd\": \"go\"|\"stop\"|\"finish\"}", line);
+	return fail_usage("stdin", "command", "%.80s is not {\"cmd\": \"go\"|\"stop\"|\"finish\"}",
+			  line);
 }
 
 int command_wait(int64_t deadline_ns, int event_fd, enum command *command)

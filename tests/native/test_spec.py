@@ -59,7 +59,7 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SINK, "settle_s", -0.1, "-0.1 is not a number of seconds from 0 to 3600"),
     (SINK, "settle_s", None, "null is not a number of seconds from 0 to 3600"),
     (SINK, "measure_s", 0, "0 is not a number of seconds from 0.001 to 3600"),
-    (SINK, "measure_s", 1e300, "1.0e300 is not a number of seconds from 0.001 to 3600"),
+    (SINK, "measure_s", 1e300, "1e300 is not a number of seconds from 0.001 to 3600"),
     (SINK, "measure_s", 3601, "3601 is not a number of seconds from 0.001 to 3600"),
     (SINK, "mesure_s", 1, "unknown key here; allowed: role, ifname, interval_s"),
     (SINK, "xsk", xsk_part(), "unknown key here; allowed: role"),

@@ -311,6 +311,18 @@ def test_a_source_that_is_missing_is_absent_with_the_reason(pair: Pair) -> None:
     assert absent == {"source": "ethtool", "reason": "lo: ethtool statistics: Operation not supported"}
 
 
+@pytest.mark.parametrize("line", ["go", "{}", '{"cmd": "wait"}', '{"cmd": 1}', '{"cmd": "go", "now": true}', ""])
+def test_line_that_is_no_command_is_refused(pair: Pair, line: str) -> None:
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as dut:
+        dut.wait_for("ready")
+        dut.send(line)
+        assert dut.end() == 2
+    error = dut.lines[-1]["error"]
+    assert (error["object"], error["step"]) == ("stdin", "command")
+    assert error["reason"] == line + ' is not {"cmd": "go"|"stop"|"finish"}'
+    assert not attached(pair)
+
+
 def test_stop_before_the_end_of_measuring_drains(pair: Pair) -> None:
     with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch", measure_s=60)) as dut:
         dut.wait_for("ready")
