@@ -13,6 +13,7 @@
 #include "error.h"
 
 #define LINE_MAX_LEN 65536
+#define UNREAD_MS 500 /* how long a reader may pause when we are to end */
 
 static volatile sig_atomic_t interrupted;
 static int signal_fd = -1;
@@ -36,7 +37,7 @@ static void note_signal(int signal)
 int command_catch_signals(void)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-	struct sigaction action = {.sa_handler = note_signal}; /* no SA_RESTART: writes end */
+	struct sigaction action = {.sa_handler = note_signal};
 
 	signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (signal_fd < 0)
@@ -45,11 +46,6 @@ int command_catch_signals(void)
 		sigaction(signals[i], &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	return 0;
-}
-
-bool command_interrupted(void)
-{
-	return interrupted;
 }
 
 static char *find_line(void)
@@ -172,4 +168,30 @@ int command_wait(int64_t deadline_ns, int event_fd, enum command *command)
 		return parse(line, command);
 	*command = result == 2 ? COMMAND_EVENT : COMMAND_TIMEOUT;
 	return 0;
+}
+
+int command_wait_to_write(void)
+{
+	struct pollfd fds[] = {
+		{.fd = STDOUT_FILENO, .events = POLLOUT},
+		{.fd = signal_fd, .events = POLLIN},
+		/* Only the end of stdin: commands may lie there. `probe` and `version` have none.
+		 */
+		{.fd = signal_fd < 0 ? -1 : STDIN_FILENO, .events = POLLRDHUP},
+	};
+	nfds_t len = 3;
+	int n;
+
+	for (;;) {
+		n = poll(fds, len, len == 1 ? UNREAD_MS : -1);
+		if (n < 0 && errno != EINTR)
+			return fail(errno, "stdout", "poll");
+		if (n < 0)
+			continue;
+		if (fds[0].revents)
+			return 0;
+		if (!n)
+			return fail_because(ETIMEDOUT, "stdout", "write", "nobody reads it");
+		len = 1;
+	}
 }

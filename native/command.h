@@ -17,12 +17,14 @@ enum command {
 
 /* Turn SIGTERM, SIGINT and SIGHUP into a failure of the next command_ call, and ignore SIGPIPE. */
 int command_catch_signals(void);
-bool command_interrupted(void);
 
 /* The next line of stdin without its end, valid until the next call. End of file is a failure. */
 int command_read_line(char **line);
 
 /* Wait for a command, for event_fd (-1: none), or until deadline_ns of CLOCK_MONOTONIC. */
 int command_wait(int64_t deadline_ns, int event_fd, enum command *command);
+
+/* Wait until stdout takes more; for a moment only once a signal came or the controller is gone. */
+int command_wait_to_write(void);
 
 #endif

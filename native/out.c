@@ -2,8 +2,7 @@
 #include "out.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,26 +10,23 @@
 #include "command.h"
 #include "error.h"
 
-static bool stdout_has_room(void)
-{
-	struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
-
-	return poll(&fd, 1, 0) == 1;
-}
-
-/* After a signal nothing waits for a controller that does not read. */
+/*
+ * A pipe that polls as writable takes PIPE_BUF bytes at once, so it is poll(2) that waits for a
+ * reader, never write(2), and no signal comes between a check and the wait.
+ */
 static int write_all(const char *text, size_t len)
 {
 	while (len) {
+		int result = command_wait_to_write();
 		ssize_t n;
 
-		if (command_interrupted() && !stdout_has_room())
-			return fail_because(EINTR, "agent", "write to stdout", "nobody reads it");
-		n = write(STDOUT_FILENO, text, len);
+		if (result)
+			return result;
+		n = write(STDOUT_FILENO, text, len < PIPE_BUF ? len : PIPE_BUF);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(errno, "agent", "write to stdout");
+			return fail(errno, "stdout", "write");
 		text += n;
 		len -= n;
 	}
@@ -49,7 +45,7 @@ int out_line(json_t *line)
 	if (!text)
 		return fail(ENOMEM, "agent", "make a line");
 	len = strlen(text);
-	text[len] = '\n'; /* in place of the final 0: one write, so lines of two agents never mix */
+	text[len] = '\n'; /* in place of the final 0 */
 	result = write_all(text, len + 1);
 	free(text);
 	return result;

@@ -4,8 +4,10 @@
 
 #include <jansson.h>
 
-/* Print one object as one line, and release it. An object that could not be made (NULL) is a
- * failure. */
+/*
+ * Print one object as one line, and release it. An object that could not be made (NULL) is a
+ * failure. Only the main thread prints, so lines never mix.
+ */
 int out_line(json_t *line);
 
 /* Print what fail() remembered. */

@@ -97,6 +97,9 @@ class Agent:
         self.lines.extend(json.loads(text) for text in self.process.stdout)
         return self.process.wait(WAIT_S)
 
+    def terminate(self) -> None:
+        self.process.terminate()
+
     def close_stdin(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()

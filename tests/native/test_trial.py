@@ -2,12 +2,15 @@
 """The agent's protocol: order, modes that are true, and an end that leaves nothing behind."""
 
 import errno
+import fcntl
 import json
 import random
 import signal
 import subprocess
+import sys
+import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -217,22 +220,43 @@ def test_kill_at_any_moment_leaves_nothing(pair: Pair) -> None:
         wait_until_free(pair)
 
 
-def test_a_signal_ends_an_agent_that_nobody_reads(pair: Pair) -> None:
+@pytest.mark.parametrize("end", [Agent.terminate, Agent.close_stdin])
+def test_an_agent_that_nobody_reads_ends_when_it_is_told(pair: Pair, end: Callable[[Agent], None]) -> None:
     spec = measure_spec("xdp.drop.no-touch", interval_s=0.001, measure_s=60)
     with start_agent(pair, pair.dut, spec) as dut:
         dut.command("go")
-        wait_until_asleep_in(dut.process.pid, "pipe_write")
-        dut.process.terminate()
+        wait_until_full(dut)
+        end(dut)
         assert dut.process.wait(5) == 1
     assert not attached(pair)
 
 
-def wait_until_asleep_in(pid: int, function: str) -> None:
-    """Wait until a process sleeps in a function of the kernel."""
+def test_a_reader_may_be_slow(pair: Pair) -> None:
+    spec = measure_spec("xdp.drop.no-touch", interval_s=0.001, measure_s=60)
+    with start_agent(pair, pair.dut, spec) as dut:
+        dut.command("go")
+        wait_until_full(dut)
+        dut.command("finish")
+        assert dut.end() == 0
+    numbers = [line["sample"] for line in dut.lines if "sample" in line]
+    assert numbers == list(range(len(numbers)))
+
+
+def wait_until_full(agent: Agent) -> None:
+    """Wait until an agent with much to say has no room left on its standard output."""
+    unread, before = unread_bytes(agent), -1
     deadline = time.monotonic() + 10
-    while function not in Path(f"/proc/{pid}/wchan").read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert function in Path(f"/proc/{pid}/wchan").read_text()
+    while (not unread or unread != before) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        unread, before = unread_bytes(agent), unread
+    assert unread == before > 4096
+
+
+def unread_bytes(agent: Agent) -> int:
+    """What an agent has printed and nobody has read yet."""
+    assert agent.process.stdout is not None
+    answer = fcntl.ioctl(agent.process.stdout, termios.FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def test_a_queue_that_is_given_back_late_is_waited_for(pair: Pair) -> None:
