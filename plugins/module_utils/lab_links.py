@@ -22,7 +22,17 @@ except ImportError:
     PYROUTE2_ERROR = traceback.format_exc()
 
 NETNS_DIR = Path("/run/netns")
-IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
+SYSCTLS = Path("/proc/sys/net")
+
+# A namespace is born with the IPv4 settings of the host (devconf_inherit_init_net), so a host that routes would take
+# XDP_PASS down another path; and IPv6 sends frames by itself, which would be counted with those of a measurement.
+QUIET = {
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+    "ipv4/ip_forward": "0",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+}
 
 # A link that we made is in this group from its first moment: the kernel sets the group with the link. The alias, which
 # names the lab, takes a second message, so a link whose creation was killed in between has the group only.
@@ -103,25 +113,25 @@ def read_netns(name: str) -> State:
     """One namespace with its links by name.
 
     `state` is `present`, `absent` or `dead` (a file without a namespace on it: a creation was interrupted).
-    `ipv6_disabled` is None where the kernel has no IPv6.
+    `sysctls` has those of QUIET that the kernel knows.
     """
     state = _read_name(name)
     if state != "present":
-        return {"name": name, "state": state, "ipv6_disabled": None, "links": {}}
+        return {"name": name, "state": state, "sysctls": {}, "links": {}}
     with inside(name):
-        return {"name": name, "state": state, "ipv6_disabled": _read_ipv6_disabled(), "links": _read_links()}
+        return {"name": name, "state": state, "sysctls": _read_sysctls(), "links": _read_links()}
 
 
 def create_netns(name: str) -> None:
-    """Make the namespace, or finish one whose making was interrupted, and silence IPv6 before any link is up in it."""
+    """Make the namespace, or finish one whose making was interrupted, and set QUIET before any link is up in it."""
     state = _read_name(name)
     if state == "dead":
         (NETNS_DIR / name).unlink()
     if state != "present":
         netns.create(name)
     with inside(name):
-        for file in _ipv6_files():
-            file.write_text("1")
+        for key in _read_sysctls():
+            (SYSCTLS / key).write_text(QUIET[key])
 
 
 def remove_netns(name: str, owner: str) -> None:
@@ -153,13 +163,13 @@ def _read_name(name: str) -> str:
     return "present" if device == Path("/proc/self/ns/net").stat().st_dev else "dead"
 
 
-def _ipv6_files() -> list[Path]:
-    return [IPV6_CONF / scope / "disable_ipv6" for scope in ("all", "default")] if IPV6_CONF.exists() else []
+def _read_sysctls() -> dict[str, str]:
+    return {name: (SYSCTLS / name).read_text().strip() for name in QUIET if (SYSCTLS / name).exists()}
 
 
-def _read_ipv6_disabled() -> bool | None:
-    values = [file.read_text().strip() for file in _ipv6_files()]
-    return all(value == "1" for value in values) if values else None
+def is_quiet(state: State) -> bool:
+    """Whether the settings of a namespace are those of QUIET."""
+    return all(QUIET[name] == value for name, value in state["sysctls"].items())
 
 
 # Links
@@ -167,8 +177,9 @@ def _read_ipv6_disabled() -> bool | None:
 
 def is_ours(link: State, owner: str) -> bool:
     """Made by us for this lab, or by the kernel for the namespace."""
-    marked = link["alias"] == OWNER_ALIAS.format(owner=owner) or link["group"] == OWNER_GROUP
-    return marked or link["ifname"] in KERNEL_LINKS
+    ours = OWNER_ALIAS.format(owner=owner)
+    half_made = link["group"] == OWNER_GROUP and not link["alias"]
+    return link["alias"] == ours or half_made or link["ifname"] in KERNEL_LINKS
 
 
 def read_link(name: str, ifname: str) -> State | None:

@@ -39,8 +39,8 @@ EXAMPLES = r"""
 RETURN = r"""
 namespaces:
   description:
-    - By name, the C(state) (C(present), C(absent), or C(dead) for a name without a namespace), whether IPv6 is
-      disabled in it, and its C(links).
+    - By name, the C(state) (C(present), C(absent), or C(dead) for a name without a namespace), its C(sysctls),
+      whether it is C(quiet) (they are those that M(xdprepro.lab.netns) sets), and its C(links).
     - A link, by its name, has C(kind), C(alias), C(mac), C(mtu), C(up), C(carrier), C(qdisc), C(queues) as allocated,
       C(channels) as in use, C(xdp_attached), and the index and namespace id of its peer.
   type: dict
@@ -58,7 +58,11 @@ State = dict[str, Any]
 def work(params: State, _check_mode: bool) -> State:
     for name in params["names"]:
         lab_links.check_netns_name(name)
-    return {"changed": False, "namespaces": {name: lab_links.read_netns(name) for name in params["names"]}}
+    states = {name: lab_links.read_netns(name) for name in params["names"]}
+    return {
+        "changed": False,
+        "namespaces": {name: state | {"quiet": lab_links.is_quiet(state)} for name, state in states.items()},
+    }
 
 
 def main() -> None:

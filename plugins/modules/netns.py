@@ -9,7 +9,8 @@ module: netns
 short_description: Make or remove the network namespaces of a lab
 description:
   - Makes named network namespaces in which IPv6 is disabled, so that no neighbour or listener discovery frames are
-    counted with the frames of a measurement.
+    counted with the frames of a measurement, and in which IPv4 neither forwards nor filters by reverse path, whatever
+    the host does.
   - Removes them together with the links that M(xdprepro.lab.veth_pair) made in them, and with nothing else.
   - A namespace that holds a link which xdprepro did not make is refused, in both states.
   - A name that an interrupted creation left without a namespace is taken over.
@@ -57,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 before:
-  description: C(state), C(ipv6_disabled) and the names of the C(links) of each namespace, by name, as found.
+  description: C(state), C(sysctls) and the names of the C(links) of each namespace, by name, as found.
   type: dict
   returned: success
 after:
@@ -88,10 +89,10 @@ def work(params: State, check_mode: bool) -> State:
 
 
 def make(state: State, _owner: str, *, check_mode: bool) -> State:
-    if state["state"] == "present" and state["ipv6_disabled"] is not False:
+    if state["state"] == "present" and lab_links.is_quiet(state):
         return state
     if check_mode:
-        return state | {"state": "present", "ipv6_disabled": True, "links": state["links"] or {"lo": {}}}
+        return state | {"state": "present", "sysctls": dict(lab_links.QUIET), "links": state["links"] or {"lo": {}}}
     lab_links.create_netns(state["name"])
     made: State = lab_links.read_netns(state["name"])
     return made
@@ -102,7 +103,7 @@ def remove(state: State, owner: str, *, check_mode: bool) -> State:
         return state
     if not check_mode:
         lab_links.remove_netns(state["name"], owner)
-    return {"name": state["name"], "state": "absent", "ipv6_disabled": None, "links": {}}
+    return {"name": state["name"], "state": "absent", "sysctls": {}, "links": {}}
 
 
 def by_name(states: list[State]) -> State:

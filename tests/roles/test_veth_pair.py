@@ -207,6 +207,7 @@ FAULTS = {
     "namespace gone": [["ip", "netns", "del", "TESTER"]],
     "both namespaces gone": [["ip", "netns", "del", "DUT"], ["ip", "netns", "del", "TESTER"]],
     "name without a namespace": [["ip", "netns", "del", "DUT"], ["touch", "/run/netns/DUT"]],
+    "forwarding": [in_dut("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")],
     "IPv6 on": [in_dut("sh", "-c", "echo 0 >/proc/sys/net/ipv6/conf/all/disable_ipv6")],
     # What a creation leaves that was killed before it had set the alias.
     "half made": [
@@ -238,6 +239,7 @@ def test_a_lab_in_a_wrong_state_is_repaired(upped: Lab, fault: str) -> None:
         links = json.loads(cmd.run(["ip", "-n", str(host.netns), "-j", "link"]).stdout)
         assert {link["ifname"] for link in links} <= strays
         assert cmd.run(["cat", "/proc/sys/net/ipv6/conf/all/disable_ipv6"], netns=host.netns).stdout == "1\n"
+        assert cmd.run(["cat", "/proc/sys/net/ipv4/ip_forward"], netns=host.netns).stdout == "0\n"
 
 
 def rewrite(lab: Lab, file: str, old: str, new: str) -> Lab:
