@@ -5,9 +5,8 @@
     .venv/bin/python benchmarks/peers.py --lab veth --xdp-bench /usr/sbin/xdp-bench
 
 A bare program does what the case must do and returns its action, but counts nothing: it is the limit. The rate of each
-contestant is taken at the generator, from the frames it handed to the kernel in the measured window, so that none is
-measured by its own counters; the transmit errors are shown beside. --xdp-bench may be a command with arguments,
-such as `chroot DIR xdp-bench`.
+contestant is taken at the generator, from the frames that the kernel accepted from it, so that none is measured by its
+own counters; the share that was refused is shown beside. --xdp-bench may be a command with arguments.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from xdprepro import cmd, provision, stats
 from xdprepro.bench import resolve_generator
 from xdprepro.errors import XdpreproError
 from xdprepro.lab import Lab
-from xdprepro.sample import Sample, format_agent_error, parse_stream
+from xdprepro.sample import format_agent_error, parse_stream
 from xdprepro.suite import Case
 from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, generator_spec, plan_cpus, read_probe
 
@@ -35,6 +34,7 @@ OURS = {"drop": "xdp.drop.no-touch", "tx": "xdp.tx.swap-macs", "redirect-map": "
 BARE = {"drop": "bare.drop", "tx": "bare.tx.swap-macs", "redirect-map": "bare.redirect-map.swap-macs"}
 SETTLE_S = 0.2
 EGRESS = "dut1"
+GENERATED = r"generator\.cpu\d+\.packets"
 SINK = {
     "role": "sink",
     "case": "xdp.drop.no-touch",
@@ -164,7 +164,8 @@ def start_peer(bench: Bench, op: str, name: str) -> Iterator[None]:
     """xdp-bench with its own program; the loop ends when the kernel shows it attached."""
     host = bench.lab.dut
     ports = [host.ifname, EGRESS] if op == "redirect-map" else [host.ifname]
-    argv = [*bench.xdp_bench, op, *ports, "-m", "native", "-i", "60"]
+    # Without libxdp's dispatcher, a second program in front of the first: ours is attached alone, too.
+    argv = ["env", "LIBXDP_SKIP_DISPATCHER=1", *bench.xdp_bench, op, *ports, "-m", "native", "-i", "60"]
     with cmd.start_process(argv, netns=host.netns) as peer:
         deadline_s = time.monotonic() + ANSWER_S
         # Not by the agent's probe, which attaches programs itself to see whether it can.
@@ -196,17 +197,10 @@ def generate(bench: Bench) -> Result:
     window = [s for s in stream.samples if s.t1_ns >= stream.samples[0].t0_ns + SETTLE_S * 1e9 and s.phase == "measure"]
     first, last = window[0], window[-1]
     delta = stream.delta()
-    return Result(
-        pps=(sent(last) - sent(first)) / (last.t1_ns - first.t1_ns) * 1e9,
-        attempted=sum(
-            value for key, value in delta.items() if key.startswith("generator.") and key.endswith(".packets")
-        ),
-        tx_dropped=delta.get("netdev.tx_dropped", 0),
-    )
-
-
-def sent(sample: Sample) -> int:
-    return stats.sum_counters(sample.counters, r"generator\.cpu\d+\.packets")
+    attempted, tx_dropped = stats.sum_counters(delta, GENERATED), delta["netdev.tx_dropped"]
+    handed_over = stats.sum_counters(last.counters, GENERATED) - stats.sum_counters(first.counters, GENERATED)
+    accepted = handed_over * (1 - tx_dropped / attempted)
+    return Result(accepted / (last.t1_ns - first.t1_ns) * 1e9, attempted, tx_dropped)
 
 
 def listen(agent: cmd.Process, word: str) -> list[dict[str, Any]]:

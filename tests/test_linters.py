@@ -19,7 +19,7 @@ LINTERS = {
     "yamllint": ["yamllint", "--strict", "."],
 }
 # Files that cannot hold a comment, or whose text is not ours.
-WITHOUT_SPDX = {"LICENSE", "requirements.lock", "requirements-test.lock", "xdprepro/py.typed"}
+WITHOUT_SPDX = {"LICENSE", "xdprepro/py.typed"}
 BINARY = {".h5"}
 
 

@@ -22,7 +22,6 @@ from xdprepro.archive.verify import verify_run
 
 __all__ = [
     "DEFAULT_DIRECTORY",
-    "DEFAULT_DIRECTORY",
     "Finding",
     "Journal",
     "RunInfo",
