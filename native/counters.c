@@ -8,20 +8,31 @@
 
 #include "error.h"
 
+static int leave_out(struct counters *counters, const char *name, uint64_t value)
+{
+	json_t *entry;
+
+	if (!counters->absent)
+		return 0;
+	entry = json_pack("{s:o, s:o}", "source", json_sprintf("%s.%s", counters->source, name),
+			  "reason",
+			  json_sprintf("%llu is above 2^63 - 1", (unsigned long long)value));
+	return json_array_append_new(counters->absent, entry) ? fail(ENOMEM, name, "keep") : 0;
+}
+
 int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
 {
-	char name[160];
+	char name[160] = "";
 	va_list args;
-	size_t len;
+	size_t len = 0;
 
-	len = snprintf(name, sizeof(name), "%s", counters->prefix);
+	if (!counters->absent)
+		len = snprintf(name, sizeof(name), "%s.", counters->source);
 	va_start(args, format);
 	vsnprintf(name + len, sizeof(name) - len, format, args);
 	va_end(args);
-	/* jansson's integers are signed: a counter that does not fit must not come out negative. */
 	if (value > INT64_MAX)
-		return fail_because(EOVERFLOW, name, "read", "%llu is above 2^63 - 1",
-				    (unsigned long long)value);
+		return leave_out(counters, name, value);
 	/* Some drivers use a name twice; both values are kept. */
 	for (int i = 2; json_object_get(counters->object, name); i++) {
 		len = strcspn(name, "#");

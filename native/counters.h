@@ -9,9 +9,14 @@
 /* Where a source puts what it read. */
 struct counters {
 	json_t *object;
-	const char *prefix; /* "" at an edge, "netdev." and the like in a sample */
+	const char *source;
+	json_t *absent; /* of an edge; NULL in a sample, whose counters have the source in front */
 };
 
+/*
+ * A value above 2^63 - 1 would be negative for jansson and other readers of JSON: it is left out,
+ * and an edge says so.
+ */
 int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

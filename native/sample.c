@@ -42,14 +42,13 @@ int sampler_add_absent(struct sampler *sampler, const char *name, const char *re
 json_t *sampler_read(const struct sampler *sampler, bool all)
 {
 	json_t *object = json_object();
-	char prefix[32];
-	struct counters counters = {object, prefix};
+	struct counters counters = {.object = object};
 	int result = object ? 0 : fail(ENOMEM, "sampler", "read");
 
 	for (size_t i = 0; !result && i < sampler->sources_len; i++) {
 		const struct source *source = &sampler->sources[i];
 
-		snprintf(prefix, sizeof(prefix), "%s.", source->name);
+		counters.source = source->name;
 		if (source->cheap)
 			result = source->read(source->context, &counters);
 		else if (all)
@@ -77,7 +76,7 @@ int sampler_sample(struct sampler *sampler, const char *phase)
 
 static int edge_source(const struct source *source, json_t *present, json_t *absent)
 {
-	struct counters counters = {json_object(), ""};
+	struct counters counters = {json_object(), source->name, absent};
 	int64_t t0_ns = stamp_ns();
 	int result = source->read(source->context, &counters);
 	int64_t t1_ns = stamp_ns();

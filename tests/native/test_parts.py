@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parts of the agent in small programs of their own, for what no device does when it is asked to."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from agent_lab import Line, run
+
+HERE = Path(__file__).parent
+NATIVE = HERE.parent.parent / "native"
+
+
+def build_program(name: str, tmp_path: Path, *flags: str) -> Path:
+    """A program from a source in this directory and the agent's objects, all but its main()."""
+    program = tmp_path / name
+    objects = [str(path) for path in (NATIVE / "build").glob("*.o") if path.name != "main.o"]
+    libraries = shlex.split(run("pkg-config", "--static", "--cflags", "--libs", "libxdp", "libbpf", "jansson"))
+    compiler = [os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-no-pie"]
+    run(*compiler, *flags, f"-I{NATIVE}", "-o", str(program), str(HERE / f"{name}.c"), *objects, *libraries, "-pthread")
+    return program
+
+
+def test_counter_that_json_cannot_carry_is_the_only_one_left_out(agent: Path, tmp_path: Path) -> None:
+    program = build_program("huge_counter", tmp_path)
+    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=10)
+    edge, sample = (json.loads(line) for line in done.stdout.splitlines())
+    kept: Line = {"largest": 2**63 - 1, "next": 7}
+    assert [source["counters"] for source in edge["sources"]] == [kept]
+    assert edge["absent"] == [{"source": "ethtool.too_large", "reason": f"{2**63} is above 2^63 - 1"}]
+    assert sample["counters"] == {f"ethtool.{name}": value for name, value in kept.items()}
