@@ -13,6 +13,14 @@
 #include "counters.h"
 #include "error.h"
 
+/*
+ * Old kernels do not look at the length of the buffer: where the number of counters grows
+ * between two requests (more channels), they write as many as there are by then. Memory that is
+ * not touched costs nothing.
+ */
+#define SLACK 16384
+#define TRIES 5
+
 int ethtool_ioctl(const char *ifname, void *request)
 {
 	struct ifreq ifreq = {.ifr_data = request};
@@ -52,13 +60,15 @@ struct ethtool_gstrings *ethtool_strings(const char *ifname, __u32 set)
 		errno = -err;
 		return NULL;
 	}
-	strings = calloc(1, sizeof(*strings) + (size_t)len * ETH_GSTRING_LEN);
+	strings = calloc(1, sizeof(*strings) + ((size_t)len + SLACK) * ETH_GSTRING_LEN);
 	if (!strings)
 		return NULL;
 	strings->cmd = ETHTOOL_GSTRINGS;
 	strings->string_set = set;
 	strings->len = len;
 	err = ethtool_ioctl(ifname, strings);
+	if (!err && strings->len != len)
+		err = -EAGAIN;
 	if (!err)
 		return strings;
 	free(strings);
@@ -77,28 +87,50 @@ static int keep_stats(const struct ethtool_gstrings *strings, const struct ethto
 	return result;
 }
 
-int ethtool_read(const void *ifname, struct counters *counters)
+/* One try; -EAGAIN when the number of counters changed meanwhile. */
+static int get_stats(const char *ifname, struct ethtool_gstrings **strings,
+		     struct ethtool_stats **stats)
 {
-	struct ethtool_gstrings *strings = ethtool_strings(ifname, ETH_SS_STATS);
-	struct ethtool_stats *stats;
-	int result;
+	__u32 len;
+	int err;
 
-	if (!strings)
-		return fail(errno, ifname, "ethtool statistics");
-	stats = calloc(1, sizeof(*stats) + strings->len * sizeof(stats->data[0]));
-	if (!stats) {
-		result = fail(ENOMEM, ifname, "ethtool statistics");
+	*strings = ethtool_strings(ifname, ETH_SS_STATS);
+	if (!*strings)
+		return -errno;
+	len = (*strings)->len;
+	*stats = calloc(1, sizeof(**stats) + ((size_t)len + SLACK) * sizeof((*stats)->data[0]));
+	if (!*stats) {
+		err = -ENOMEM;
 		goto free_strings;
 	}
-	stats->cmd = ETHTOOL_GSTATS;
-	stats->n_stats = strings->len;
-	result = ethtool_ioctl(ifname, stats);
-	if (result)
-		fail(-result, ifname, "ethtool statistics");
-	else
-		result = keep_stats(strings, stats, counters);
-	free(stats);
+	(*stats)->cmd = ETHTOOL_GSTATS;
+	(*stats)->n_stats = len;
+	err = ethtool_ioctl(ifname, *stats);
+	if (!err && (*stats)->n_stats != len)
+		err = -EAGAIN;
+	if (!err)
+		return 0;
+	free(*stats);
 free_strings:
+	free(*strings);
+	return err;
+}
+
+int ethtool_read(const void *ifname, struct counters *counters)
+{
+	struct ethtool_gstrings *strings = NULL;
+	struct ethtool_stats *stats = NULL;
+	int result = -EAGAIN;
+
+	for (int i = 0; result == -EAGAIN && i < TRIES; i++)
+		result = get_stats(ifname, &strings, &stats);
+	if (result == -EAGAIN)
+		return fail_because(EAGAIN, ifname, "ethtool statistics",
+				    "their number changed in each of %d tries", TRIES);
+	if (result)
+		return fail(-result, ifname, "ethtool statistics");
+	result = keep_stats(strings, stats, counters);
+	free(stats);
 	free(strings);
 	return result;
 }

@@ -7,7 +7,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from agent_lab import Line, run
+import pytest
+from agent_lab import Line, make_pair, run
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "native"
@@ -31,3 +32,26 @@ def test_counter_that_json_cannot_carry_is_the_only_one_left_out(agent: Path, tm
     assert [source["counters"] for source in edge["sources"]] == [kept]
     assert edge["absent"] == [{"source": "ethtool.too_large", "reason": f"{2**63} is above 2^63 - 1"}]
     assert sample["counters"] == {f"ethtool.{name}": value for name, value in kept.items()}
+
+
+@pytest.mark.netns
+def test_counters_that_become_more_meanwhile_are_read_again(agent: Path, root_user: None, tmp_path: Path) -> None:
+    program = build_program("channels_change", tmp_path, "-Wl,--wrap=ioctl")
+    with make_pair(agent) as pair:
+        edges = {}
+        for changes in (0, 1, 2, 3, 1000):
+            run("ip", "netns", "exec", pair.dut, "ethtool", "-L", "dut0", "rx", "1", "tx", "1")
+            edges[changes] = json.loads(run("ip", "netns", "exec", pair.dut, str(program), "dut0", str(changes)))
+        names = {changes: names_of(edge) for changes, edge in edges.items()}
+    assert "rx_queue_0_xdp_packets" in names[0]
+    assert "rx_queue_1_xdp_packets" not in names[0]
+    assert "rx_queue_1_xdp_packets" in names[1]
+    assert names[2] == names[0]
+    assert names[3] == names[1]
+    reason = "dut0: ethtool statistics: their number changed in each of 5 tries"
+    assert edges[1000]["absent"] == [{"source": "ethtool", "reason": reason}]
+
+
+def names_of(edge: Line) -> set[str]:
+    """The names of all counters of an edge."""
+    return {name for source in edge["sources"] for name in source["counters"]}
