@@ -20,17 +20,22 @@ struct counters {
 int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* One place that counters come from. A read that fails says with fail() why the source is absent.
+/*
+ * One place that counters come from. Taking them copies them to plain memory of the context, which
+ * is all that is done between the stamps; reading then names what was taken. A source that is read
+ * at edges alone may do all in `read`. What fails says with fail() why the source is absent.
  */
 struct source {
 	const char *name;
+	int (*take)(void *context); /* NULL: `read` does it */
 	int (*read)(const void *context, struct counters *counters);
-	const void *context;
-	bool cheap; /* memory only; may be read while packets are measured */
+	void *context;
+	bool cheap; /* may be taken while packets are measured */
 };
 
 /* The sources that every machine or port may have; each is one file. */
-int netdev_read(const void *ifname, struct counters *counters);
+int netdev_take(void *link);
+int netdev_read(const void *link, struct counters *counters);
 int ethtool_read(const void *ifname, struct counters *counters);
 int softnet_read(const void *unused, struct counters *counters);
 int proc_stat_read(const void *unused, struct counters *counters);

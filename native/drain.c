@@ -26,7 +26,7 @@ static int wait_undisturbed(int64_t deadline_ns)
 static int count_packets(const struct sampler *sampler, uint64_t *packets)
 {
 	static const char suffix[] = "packets";
-	json_t *counters = sampler_read(sampler, false);
+	json_t *counters = sampler_read(sampler);
 	const char *name;
 	json_t *value;
 

@@ -145,17 +145,17 @@ static int add_sources(struct dut *dut)
 	int result = port_add_sources(&dut->port, &dut->sampler);
 
 	if (dut->rxdrop) {
-		sampler_add(&dut->sampler,
-			    (struct source){"xsk_app", rxdrop_read, dut->rxdrop, true});
-		sampler_add(&dut->sampler,
-			    (struct source){"xsk", rxdrop_read_statistics, dut->rxdrop, false});
+		sampler_add(&dut->sampler, (struct source){"xsk_app", rxdrop_take, rxdrop_read,
+							   dut->rxdrop, .cheap = true});
+		sampler_add(&dut->sampler, (struct source){"xsk", .read = rxdrop_read_statistics,
+							   .context = dut->rxdrop});
 	}
 	if (dut->egress.ifindex == dut->port.link.ifindex)
 		return result;
-	sampler_add(&dut->sampler,
-		    (struct source){"egress_netdev", netdev_read, dut->egress.ifname, false});
-	sampler_add(&dut->sampler,
-		    (struct source){"egress_ethtool", ethtool_read, dut->egress.ifname, false});
+	sampler_add(&dut->sampler, (struct source){"egress_netdev", netdev_take, netdev_read,
+						   &dut->egress, .cheap = false});
+	sampler_add(&dut->sampler, (struct source){"egress_ethtool", .read = ethtool_read,
+						   .context = dut->egress.ifname});
 	return result;
 }
 

@@ -94,7 +94,7 @@ static int check_accepted(const struct generator *generator, const struct sample
 	bool sent = !packets;
 
 	while (!sent) {
-		json_t *after = sampler_read(sampler, true);
+		json_t *after = sampler_read_all(sampler);
 
 		sent = after && port_sent(before, after);
 		json_decref(after);
@@ -124,7 +124,7 @@ static int run(const struct spec *spec, const struct port *port, struct generato
 
 	if (result)
 		return result;
-	before = sampler_read(sampler, true);
+	before = sampler_read_all(sampler);
 	if (!before)
 		return fail_result();
 	result = command_wait(NO_DEADLINE, -1, &next);
@@ -176,8 +176,8 @@ int generate_run(const struct spec *spec)
 	result = generator_create(&generator, &spec->generator, spec->ifname, port.link.ifindex);
 	if (result)
 		goto destroy_port;
-	sampler_add(&sampler,
-		    (struct source){"generator", generator_read, &generator, .cheap = true});
+	sampler_add(&sampler, (struct source){"generator", generator_take, generator_read,
+					      &generator, .cheap = true});
 	result = port_add_sources(&port, &sampler);
 	if (!result)
 		result = run(spec, &port, &generator, &sampler);

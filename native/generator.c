@@ -194,21 +194,29 @@ json_t *generator_describe(const struct generator *generator)
 			 generator->spec->batch, "tag", tag);
 }
 
+int generator_take(void *context)
+{
+	struct generator *generator = context;
+
+	for (size_t i = 0; i < generator->threads_len; i++)
+		generator->ops->read_sent(&generator->threads[i], &generator->threads[i].taken);
+	return 0;
+}
+
 int generator_read(const void *context, struct counters *counters)
 {
 	const struct generator *generator = context;
-	struct sent sent;
 	int result = 0;
 
 	for (size_t i = 0; !result && i < generator->threads_len; i++) {
-		const struct generator_thread *thread = &generator->threads[i];
+		const struct sent *taken = &generator->threads[i].taken;
+		int cpu = generator->threads[i].cpu;
 
-		generator->ops->read_sent(thread, &sent);
-		result = counters_set(counters, sent.packets, "cpu%d.packets", thread->cpu);
+		result = counters_set(counters, taken->packets, "cpu%d.packets", cpu);
 		if (!result)
-			result = counters_set(counters, sent.bytes, "cpu%d.bytes", thread->cpu);
+			result = counters_set(counters, taken->bytes, "cpu%d.bytes", cpu);
 		if (!result)
-			result = counters_set(counters, sent.errors, "cpu%d.errors", thread->cpu);
+			result = counters_set(counters, taken->errors, "cpu%d.errors", cpu);
 	}
 	return result;
 }

@@ -24,6 +24,7 @@ struct sent {
 
 struct generator_thread {
 	struct sent sent;
+	struct sent taken; /* by the sampler */
 	struct generator *generator;
 	pthread_t thread;
 	bool started;
@@ -73,6 +74,7 @@ uint64_t generator_packets(const struct generator *generator);
 json_t *generator_describe(const struct generator *generator);
 
 /* The source `generator`; its context is a struct generator. */
+int generator_take(void *generator);
 int generator_read(const void *generator, struct counters *counters);
 
 static inline bool generator_stopping(const struct generator *generator)

@@ -32,15 +32,26 @@ static const char *const names[] = {
 	"rx_otherhost_dropped",
 };
 
-int netdev_read(const void *ifname, struct counters *counters)
+int netdev_take(void *context)
 {
-	struct link link;
-	int result = link_read(ifname, &link);
+	struct link *link = context;
+	struct link now;
+	int result = link_read(link->ifname, &now);
 
-	if (!result && !link.stats_len)
-		result = fail_because(0, ifname, "RTM_GETLINK", "no IFLA_STATS64");
-	for (unsigned int i = 0; !result && i < link.stats_len; i++)
+	if (!result && !now.stats_len)
+		result = fail_because(0, link->ifname, "RTM_GETLINK", "no IFLA_STATS64");
+	if (!result)
+		*link = now;
+	return result;
+}
+
+int netdev_read(const void *context, struct counters *counters)
+{
+	const struct link *link = context;
+	int result = 0;
+
+	for (unsigned int i = 0; !result && i < link->stats_len; i++)
 		if (i < sizeof(names) / sizeof(names[0]))
-			result = counters_set(counters, link.stats[i], "%s", names[i]);
+			result = counters_set(counters, link->stats[i], "%s", names[i]);
 	return result;
 }

@@ -58,15 +58,20 @@ int port_create(struct port *port, const char *ifname, const struct program *pro
 		result = loaded_create(&port->program, program, knobs, knobs_size, 0);
 	if (result)
 		return result;
-	port->records.records = port->program.records;
-	port->records.cpus = get_nprocs_conf();
-	port->records.rxqs = port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues : MAX_QUEUES;
-	return 0;
+	if (!port->program.records)
+		return 0;
+	result = records_create(&port->records, port->program.records, get_nprocs_conf(),
+				port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues
+								  : MAX_QUEUES);
+	if (result)
+		loaded_destroy(&port->program);
+	return result;
 }
 
 void port_destroy(struct port *port)
 {
 	attachment_destroy(&port->attachment);
+	records_destroy(&port->records);
 	loaded_destroy(&port->program);
 }
 
@@ -76,18 +81,19 @@ int port_attach(struct port *port, int attach_mode)
 				 port->program.fd, attach_mode);
 }
 
-int port_add_sources(const struct port *port, struct sampler *sampler)
+int port_add_sources(struct port *port, struct sampler *sampler)
 {
-	bool bare = !port->records.records;
-	const char *ifname = port->link.ifname;
+	bool bare = !port->program.records;
 
 	if (!bare)
-		sampler_add(sampler, (struct source){"xdp_prog", records_read, &port->records,
-						     .cheap = true});
+		sampler_add(sampler, (struct source){"xdp_prog", records_take, records_read,
+						     &port->records, .cheap = true});
 	/* Nothing else counts the packets of a bare program while they come. */
-	sampler_add(sampler, (struct source){"netdev", netdev_read, ifname, .cheap = bare});
-	sampler_add(sampler, (struct source){"ethtool", ethtool_read, ifname, .cheap = false});
-	sampler_add(sampler, (struct source){"softnet", softnet_read, NULL, .cheap = false});
-	sampler_add(sampler, (struct source){"proc_stat", proc_stat_read, NULL, .cheap = false});
+	sampler_add(sampler, (struct source){"netdev", netdev_take, netdev_read, &port->link,
+					     .cheap = bare});
+	sampler_add(sampler,
+		    (struct source){"ethtool", .read = ethtool_read, .context = port->link.ifname});
+	sampler_add(sampler, (struct source){"softnet", .read = softnet_read});
+	sampler_add(sampler, (struct source){"proc_stat", .read = proc_stat_read});
 	return bare ? sampler_add_absent(sampler, "xdp_prog", "a bare program counts nothing") : 0;
 }

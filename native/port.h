@@ -25,7 +25,7 @@ void port_destroy(struct port *port);
 int port_attach(struct port *port, int attach_mode);
 
 /* The sources that every port has, the program's records first. */
-int port_add_sources(const struct port *port, struct sampler *sampler);
+int port_add_sources(struct port *port, struct sampler *sampler);
 
 /* Queues in use, as ethtool reports channels; those allocated where it does not. */
 unsigned int port_rx_queues(const struct link *link);

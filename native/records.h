@@ -8,9 +8,14 @@
 /* The part of a program's records that can be in use. */
 struct records {
 	const struct record *records;
+	struct record *taken; /* of the same layout */
 	unsigned int cpus;
 	unsigned int rxqs;
 };
+
+int records_create(struct records *records, const struct record *mapped, unsigned int cpus,
+		   unsigned int rxqs);
+void records_destroy(struct records *records);
 
 /* The memory barrier-free read of a counter that another CPU is writing. */
 static inline __u64 records_load(const __u64 *counter)
@@ -18,9 +23,8 @@ static inline __u64 records_load(const __u64 *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-const struct record *records_at(const struct records *records, unsigned int cpu, unsigned int rxq);
-
 /* The source `xdp_prog`; its context is a struct records. */
+int records_take(void *records);
 int records_read(const void *records, struct counters *counters);
 
 #endif

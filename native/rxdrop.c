@@ -151,26 +151,48 @@ int rxdrop_verify(const struct rxdrop *rxdrop, json_t **list)
 	return result;
 }
 
+static uint64_t load(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+int rxdrop_take(void *context)
+{
+	struct rxdrop *rxdrop = context;
+
+	for (size_t i = 0; i < rxdrop->len; i++) {
+		const struct rxdrop_counters *own = &rxdrop->counters[i];
+
+		rxdrop->taken[i] = (struct rxdrop_counters){
+			.rx_packets = load(&own->rx_packets),
+			.rx_bytes = load(&own->rx_bytes),
+			.empty_polls = load(&own->empty_polls),
+			.wakeups = load(&own->wakeups),
+			.fill_fails = load(&own->fill_fails),
+		};
+	}
+	return 0;
+}
+
 int rxdrop_read(const void *context, struct counters *counters)
 {
 	const struct rxdrop *rxdrop = context;
 	int result = 0;
 
 	for (size_t i = 0; !result && i < rxdrop->len; i++) {
-		const struct rxdrop_counters *own = &rxdrop->counters[i];
+		const struct rxdrop_counters *taken = &rxdrop->taken[i];
 		const struct {
 			const char *name;
-			const uint64_t *value;
+			uint64_t value;
 		} values[] = {
-			{"rx_packets", &own->rx_packets},   {"rx_bytes", &own->rx_bytes},
-			{"empty_polls", &own->empty_polls}, {"wakeups", &own->wakeups},
-			{"fill_fails", &own->fill_fails},
+			{"rx_packets", taken->rx_packets},   {"rx_bytes", taken->rx_bytes},
+			{"empty_polls", taken->empty_polls}, {"wakeups", taken->wakeups},
+			{"fill_fails", taken->fill_fails},
 		};
 
 		for (size_t j = 0; !result && j < sizeof(values) / sizeof(values[0]); j++)
-			result = counters_set(
-				counters, __atomic_load_n(values[j].value, __ATOMIC_RELAXED),
-				"q%d.%s", rxdrop->sockets[i].queue_id, values[j].name);
+			result = counters_set(counters, values[j].value, "q%d.%s",
+					      rxdrop->sockets[i].queue_id, values[j].name);
 	}
 	return result;
 }

@@ -22,6 +22,7 @@ struct rxdrop_counters {
 /* One thread that takes frames from all sockets and gives them straight back. */
 struct rxdrop {
 	struct rxdrop_counters counters[MAX_QUEUES];
+	struct rxdrop_counters taken[MAX_QUEUES]; /* by the sampler */
 	struct xsk sockets[MAX_QUEUES];
 	size_t len;
 	const struct xsk_spec *spec;
@@ -41,6 +42,7 @@ int rxdrop_start(struct rxdrop *rxdrop);
 int rxdrop_verify(const struct rxdrop *rxdrop, json_t **list);
 
 /* The sources `xsk_app` and `xsk`; their context is a struct rxdrop. */
+int rxdrop_take(void *rxdrop);
 int rxdrop_read(const void *rxdrop, struct counters *counters);
 int rxdrop_read_statistics(const void *rxdrop, struct counters *counters);
 

@@ -39,11 +39,20 @@ int sampler_add_absent(struct sampler *sampler, const char *name, const char *re
 	return 0;
 }
 
-json_t *sampler_read(const struct sampler *sampler, bool all)
+static int take_cheap(const struct sampler *sampler)
 {
-	json_t *object = json_object();
-	struct counters counters = {.object = object};
-	int result = object ? 0 : fail(ENOMEM, "sampler", "read");
+	int result = 0;
+
+	for (size_t i = 0; !result && i < sampler->sources_len; i++)
+		if (sampler->sources[i].cheap)
+			result = sampler->sources[i].take(sampler->sources[i].context);
+	return result;
+}
+
+static json_t *read_cheap(const struct sampler *sampler)
+{
+	struct counters counters = {.object = json_object()};
+	int result = counters.object ? 0 : fail(ENOMEM, "sampler", "read");
 
 	for (size_t i = 0; !result && i < sampler->sources_len; i++) {
 		const struct source *source = &sampler->sources[i];
@@ -51,21 +60,42 @@ json_t *sampler_read(const struct sampler *sampler, bool all)
 		counters.source = source->name;
 		if (source->cheap)
 			result = source->read(source->context, &counters);
-		else if (all)
-			source->read(source->context, &counters); /* may be absent */
 	}
 	if (!result)
-		return object;
-	json_decref(object);
+		return counters.object;
+	json_decref(counters.object);
 	return NULL;
+}
+
+json_t *sampler_read(const struct sampler *sampler)
+{
+	return take_cheap(sampler) ? NULL : read_cheap(sampler);
+}
+
+json_t *sampler_read_all(const struct sampler *sampler)
+{
+	struct counters counters = {.object = sampler_read(sampler)};
+
+	for (size_t i = 0; counters.object && i < sampler->sources_len; i++) {
+		const struct source *source = &sampler->sources[i];
+
+		counters.source = source->name;
+		if (!source->cheap && !(source->take && source->take(source->context)))
+			source->read(source->context, &counters); /* may be absent */
+	}
+	return counters.object;
 }
 
 int sampler_sample(struct sampler *sampler, const char *phase)
 {
 	int64_t t0_ns = stamp_ns();
-	json_t *counters = sampler_read(sampler, false);
+	int result = take_cheap(sampler);
 	int64_t t1_ns = stamp_ns();
+	json_t *counters;
 
+	if (result)
+		return result;
+	counters = read_cheap(sampler);
 	if (!counters)
 		return fail_result();
 	return out_line(json_pack("{s:I, s:s, s:I, s:I, s:o}", "sample",
@@ -78,10 +108,13 @@ static int edge_source(const struct source *source, json_t *present, json_t *abs
 {
 	struct counters counters = {json_object(), source->name, absent};
 	int64_t t0_ns = stamp_ns();
-	int result = source->read(source->context, &counters);
+	int result = source->take ? source->take(source->context)
+				  : source->read(source->context, &counters);
 	int64_t t1_ns = stamp_ns();
 	char reason[600];
 
+	if (!result && source->take)
+		result = source->read(source->context, &counters);
 	if (!result)
 		return json_array_append_new(
 			present, json_pack("{s:s, s:I, s:I, s:o}", "source", source->name, "t0_ns",

@@ -27,8 +27,9 @@ int sampler_add_absent(struct sampler *sampler, const char *name, const char *re
 /* Read the cheap sources and print them as one sample. */
 int sampler_sample(struct sampler *sampler, const char *phase);
 
-/* Read the cheap sources, or with `all` every source, into one new object. */
-json_t *sampler_read(const struct sampler *sampler, bool all);
+/* Read the cheap sources, or every source that there is, into one new object; NULL after fail(). */
+json_t *sampler_read(const struct sampler *sampler);
+json_t *sampler_read_all(const struct sampler *sampler);
 
 /* Read every source and print them as an edge. */
 int sampler_edge(const struct sampler *sampler, const char *edge);

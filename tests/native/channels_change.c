@@ -51,6 +51,6 @@ int main(int argc, char **argv)
 	if (argc != 3 || sampler_create(&sampler))
 		return 1;
 	changes = atoi(argv[2]);
-	sampler_add(&sampler, (struct source){"ethtool", ethtool_read, argv[1], .cheap = false});
+	sampler_add(&sampler, (struct source){"ethtool", .read = ethtool_read, .context = argv[1]});
 	return sampler_edge(&sampler, "start") != 0;
 }
