@@ -24,14 +24,6 @@ static __always_inline struct record *find_record(struct xdp_md *ctx)
 			(RECORD_CPUS * RECORD_RXQS - 1)];
 }
 
-/* The length is computed in longs: in 32 bits it would need two more shifts. */
-static __always_inline int count_in(struct record *record, struct xdp_md *ctx, int action)
-{
-	record->packets[action & (RECORD_ACTIONS - 1)]++;
-	record->bytes[action & (RECORD_ACTIONS - 1)] += (long)ctx->data_end - (long)ctx->data;
-	return action;
-}
-
 static __always_inline int count(struct xdp_md *ctx, int action)
 {
 	return count_in(find_record(ctx), ctx, action);

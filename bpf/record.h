@@ -6,7 +6,12 @@
 
 #include <linux/types.h>
 
-#define RECORD_CPUS 256
+/*
+ * These make 4 MiB of records: KMALLOC_MAX_SIZE of x86, beyond which older kernels make no map.
+ * Before 5.11 maps count against RLIMIT_MEMLOCK, which is 8 MiB where it is neither raised nor may
+ * be: one agent fits, because it holds one map of this size; two agents of one user do not.
+ */
+#define RECORD_CPUS 512
 #define RECORD_RXQS 64
 #define RECORD_ACTIONS 8 /* XDP_ABORTED to XDP_REDIRECT are five; eight let a mask bound them */
 

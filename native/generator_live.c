@@ -32,10 +32,9 @@ static int run_frames(int prog_fd, void *frame, uint32_t frame_len, int repeat, 
 	return bpf_prog_test_run_opts(prog_fd, &opts) ? -errno : 0;
 }
 
-/* Frames of the loopback device, its queue 0, is what the kernel makes them out to be. */
 static const struct record *find_record(const struct generator_thread *thread)
 {
-	return &thread->generator->program.records[thread->cpu * RECORD_RXQS];
+	return &thread->generator->program.records[thread->cpu];
 }
 
 static void read_sent(const struct generator_thread *thread, struct sent *sent)

@@ -39,6 +39,10 @@ static int fail_load(int err, const char *name)
 			  "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; kernels "
 			  "before 5.11 also want room in RLIMIT_MEMLOCK, which is %llu KiB",
 			  load_memlock_kib());
+	/* They copy the first value of .bss by way of kmalloc(). */
+	if (err == ENOMEM)
+		fail_hint(result, "kernels before 5.15 want 4 MiB in one piece: run 'sysctl -w "
+				  "vm.compact_memory=1' and try again");
 	return result;
 }
 
@@ -55,22 +59,23 @@ static int set_knobs(struct bpf_object *object, const struct program *program, c
 	return err ? fail(-err, program->name, "set knobs") : 0;
 }
 
-#define RECORDS_SIZE (sizeof(struct record) * RECORD_CPUS * RECORD_RXQS)
-
 /* libbpf maps .bss only for skeletons, so it is done here. */
 static int map_records(struct loaded *loaded, const struct program *program)
 {
 	struct bpf_map *bss = bpf_object__find_map_by_name(loaded->object, ".bss");
+	size_t size;
 	void *area;
 
 	if (!bss)
 		return 0;
-	if (bpf_map__value_size(bss) != RECORDS_SIZE)
+	size = bpf_map__value_size(bss);
+	if (size % (RECORD_CPUS * sizeof(struct record)))
 		return fail_because(0, program->name, "map counters", "unexpected .bss");
-	area = mmap(NULL, RECORDS_SIZE, PROT_READ, MAP_SHARED, bpf_map__fd(bss), 0);
+	area = mmap(NULL, size, PROT_READ, MAP_SHARED, bpf_map__fd(bss), 0);
 	if (area == MAP_FAILED)
 		return fail(errno, program->name, "map counters");
 	loaded->records = area;
+	loaded->records_size = size;
 	return 0;
 }
 
@@ -116,7 +121,7 @@ destroy:
 void loaded_destroy(struct loaded *loaded)
 {
 	if (loaded->records)
-		munmap((void *)loaded->records, RECORDS_SIZE);
+		munmap((void *)loaded->records, loaded->records_size);
 	bpf_object__close(loaded->object);
 	memset(loaded, 0, sizeof(*loaded));
 	loaded->fd = -1;

@@ -17,6 +17,7 @@ struct loaded {
 	struct bpf_object *object;
 	int fd;
 	const struct record *records; /* mapped .bss; NULL for a bare program */
+	size_t records_size;
 };
 
 /*

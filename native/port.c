@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "port.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "ethtool.h"
 #include "spec.h"
+
+#define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
 
 unsigned int port_rx_queues(const struct link *link)
 {
@@ -28,10 +34,32 @@ unsigned int port_tx_queues(const struct link *link)
 	return count ? count : link->tx_queues;
 }
 
-static int check_size(const struct link *link)
+/*
+ * A record is found by the number of its CPU, and numbers may have gaps: how many there are is no
+ * help. Only where /sys is not mounted, it has to do.
+ */
+static int count_cpu_numbers(unsigned int *cpus)
+{
+	FILE *file = fopen(CPUS_POSSIBLE, "re");
+	char list[4096] = "";
+	char *end;
+
+	*cpus = 0;
+	if (!file && errno == ENOENT)
+		*cpus = sysconf(_SC_NPROCESSORS_CONF);
+	if (!file)
+		return *cpus ? 0 : fail(errno, CPUS_POSSIBLE, "open");
+	/* Like 0-3,8-11, in order: the last is the highest. */
+	if (fgets(list, sizeof(list), file))
+		for (char *at = list; isdigit((unsigned char)*at); at = *end ? end + 1 : end)
+			*cpus = strtoul(at, &end, 10) + 1;
+	fclose(file);
+	return *cpus ? 0 : fail_because(0, CPUS_POSSIBLE, "read", "no list of CPUs");
+}
+
+static int check_size(const struct link *link, unsigned int cpus)
 {
 	unsigned int rxqs = port_rx_queues(link);
-	int cpus = get_nprocs_conf();
 
 	if (rxqs > MAX_QUEUES)
 		return fail_hint(fail_because(0, link->ifname, "check",
@@ -39,28 +67,32 @@ static int check_size(const struct link *link)
 					      MAX_QUEUES),
 				 "ethtool -L %s combined %d", link->ifname, MAX_QUEUES);
 	if (cpus > MAX_CPUS)
-		return fail_because(0, link->ifname, "check", "%d CPUs; the programs count on %d",
-				    cpus, MAX_CPUS);
+		return fail_because(0, link->ifname, "check",
+				    "CPUs up to number %u; the programs count on 0 to %d", cpus - 1,
+				    MAX_CPUS - 1);
 	return 0;
 }
 
 int port_create(struct port *port, const char *ifname, const struct program *program,
 		const void *knobs, size_t knobs_size)
 {
+	unsigned int cpus;
 	int result;
 
 	memset(port, 0, sizeof(*port));
 	port->attachment.link_fd = -1;
 	result = link_read(ifname, &port->link);
 	if (!result)
-		result = check_size(&port->link);
+		result = count_cpu_numbers(&cpus);
+	if (!result)
+		result = check_size(&port->link, cpus);
 	if (!result)
 		result = loaded_create(&port->program, program, knobs, knobs_size, 0);
 	if (result)
 		return result;
 	if (!port->program.records)
 		return 0;
-	result = records_create(&port->records, port->program.records, get_nprocs_conf(),
+	result = records_create(&port->records, port->program.records, cpus,
 				port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues
 								  : MAX_QUEUES);
 	if (result)

@@ -80,7 +80,7 @@ const size_t test_cases_len = sizeof(test_cases) / sizeof(test_cases[0]);
 const struct program *const program_generate_live = &programs[GENERATE_LIVE];
 const struct program *const program_count_return = &programs[COUNT_RETURN];
 const struct program *const program_pass = &programs[XDP_PASS_NO_TOUCH];
-const struct program *const program_drop = &programs[XDP_DROP_NO_TOUCH];
+const struct program *const program_drop = &programs[BARE_DROP];
 
 const struct test_case *find_case(const char *name)
 {

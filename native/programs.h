@@ -37,6 +37,6 @@ const struct test_case *find_case(const char *name);
 extern const struct program *const program_generate_live;
 extern const struct program *const program_count_return;
 extern const struct program *const program_pass;
-extern const struct program *const program_drop;
+extern const struct program *const program_drop; /* without records */
 
 #endif

@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../bpf/record.h"
 #include "programs.h"
 
-#define MAX_CPUS 256
-#define MAX_QUEUES 64
+#define MAX_CPUS RECORD_CPUS
+#define MAX_QUEUES RECORD_RXQS
 
 enum attach_mode { ATTACH_NATIVE, ATTACH_SKB };
 enum bind_mode { BIND_COPY, BIND_ZERO_COPY };

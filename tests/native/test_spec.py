@@ -51,10 +51,10 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SINK, "ifname", REMOVED, "missing; it must be a string of 1 to 15 characters"),
     (SINK, "interval_s", 0, "0 is not a number of seconds from 0.001 to 3600"),
     (SINK, "interval_s", "1", '"1" is not a number of seconds'),
-    (SINK, "sampler_cpu", -1, "-1 is not an integer from 0 to 255"),
-    (SINK, "sampler_cpu", 256, "256 is not an integer from 0 to 255"),
-    (SINK, "sampler_cpu", 1.0, "1.0 is not an integer from 0 to 255"),
-    (SINK, "sampler_cpu", True, "true is not an integer from 0 to 255"),
+    (SINK, "sampler_cpu", -1, "-1 is not an integer from 0 to 511"),
+    (SINK, "sampler_cpu", 512, "512 is not an integer from 0 to 511"),
+    (SINK, "sampler_cpu", 1.0, "1.0 is not an integer from 0 to 511"),
+    (SINK, "sampler_cpu", True, "true is not an integer from 0 to 511"),
     (SINK, "attach_mode", "generic", '"generic" is not one of native, skb'),
     (SINK, "settle_s", -0.1, "-0.1 is not a number of seconds from 0 to 3600"),
     (SINK, "settle_s", None, "null is not a number of seconds from 0 to 3600"),
@@ -73,7 +73,7 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SOCKET, "xsk.queues", [64], "[64] is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.queues", ["0"], "is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.queues", 0, "0 is not a list of different integers from 0 to 63"),
-    (SOCKET, "xsk.app_cpu", 256, "256 is not an integer from 0 to 255"),
+    (SOCKET, "xsk.app_cpu", 512, "512 is not an integer from 0 to 511"),
     (SOCKET, "xsk.wakeup", "irq", '"irq" is not one of busy, poll'),
     (SOCKET, "xsk.batch", 0, "0 is not an integer from 1 to 4096"),
     (SOCKET, "xsk.ring_rx", 1000, "1000 is not a power of two from 64 to 65536"),
@@ -83,8 +83,8 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SOCKET, "xsk.need_wakeup", True, "unknown key here; allowed: bind_mode, queues"),
     (GENERATE, "case", "xdp.drop.no-touch", "unknown key here; allowed: role"),
     (GENERATE, "generator", "pktgen", '"pktgen" is not one of live-frames, af-packet'),
-    (GENERATE, "cpus", [1, 1], "[1,1] is not a list of different integers from 0 to 255"),
-    (GENERATE, "cpus", [256], "[256] is not a list of different integers from 0 to 255"),
+    (GENERATE, "cpus", [1, 1], "[1,1] is not a list of different integers from 0 to 511"),
+    (GENERATE, "cpus", [512], "[512] is not a list of different integers from 0 to 511"),
     (GENERATE, "batch", 257, "257 is not an integer from 1 to 256"),
     (GENERATE, "count", -1, "-1 is not an integer from 0 to 1000000000000"),
     (GENERATE, "count", 1e6, "1e6 is not an integer"),
@@ -131,14 +131,14 @@ def test_bad_command_line_shows_the_usage(agent: Path, argv: list[str]) -> None:
 @pytest.mark.parametrize("key", ["sampler_cpu", "xsk.app_cpu", "cpus"])
 def test_cpu_that_is_not_there_is_named(agent: Path, root_user: None, key: str) -> None:
     spec, value = {
-        "sampler_cpu": (SINK, 255),
-        "xsk.app_cpu": (SOCKET | {"ifname": "lo", "attach_mode": "skb"}, 255),
-        "cpus": (GENERATE | {"ifname": "lo", "attach_mode": "skb"}, [255]),
+        "sampler_cpu": (SINK, 511),
+        "xsk.app_cpu": (SOCKET | {"ifname": "lo", "attach_mode": "skb"}, 511),
+        "cpus": (GENERATE | {"ifname": "lo", "attach_mode": "skb"}, [511]),
     }[key]
     if key == "xsk.app_cpu":
         spec = changed(spec, "xsk.queues", [0])
     status, error = run_agent(agent, "trial", stdin=json.dumps(changed(spec, key, value)) + "\n")
-    assert (status, error["object"], error["step"]) == (1, f"{key}: CPU 255", "pin")
+    assert (status, error["object"], error["step"]) == (1, f"{key}: CPU 511", "pin")
 
 
 def test_port_that_is_not_there_is_named(agent: Path) -> None:

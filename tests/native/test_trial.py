@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from agent_lab import (
+    CPU_PACKETS,
     Agent,
     Line,
     Pair,
@@ -297,6 +298,21 @@ def test_low_limit_alone_is_no_reason_to_fail(pair: Pair) -> None:
         dut.wait_for("ready")
 
 
+def test_each_agent_fits_into_the_usual_limit_of_old_kernels(pair: Pair) -> None:
+    # Kernels before 5.11 charge this to RLIMIT_MEMLOCK, which systemd sets to 8 MiB.
+    specs = [(pair.dut, measure_spec("xdp.redirect-map.swap-macs", "forward")), (pair.tester, generate_spec(pair))]
+    for netns, spec in specs:
+        with start_agent(pair, netns, spec) as agent:
+            agent.wait_for("ready")
+            assert 2**22 < locked_bytes(agent) < 2**23
+
+
+def locked_bytes(agent: Agent) -> int:
+    """What the kernel says the maps and programs of an agent cost."""
+    infos = [path.read_text() for path in Path(f"/proc/{agent.process.pid}/fdinfo").iterdir()]
+    return sum(int(line.split()[1]) for info in infos for line in info.splitlines() if line.startswith("memlock:"))
+
+
 def test_missing_privilege_is_named(pair: Pair) -> None:
     unprivileged = ["setpriv", "--bounding-set=-sys_admin,-bpf,-net_admin"]
     with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch"), *unprivileged) as dut:
@@ -395,6 +411,45 @@ def test_more_queues_than_the_programs_count_are_refused(agent: Path, root_user:
         error = error_of(dut)
     assert error["reason"] == "65 receive queues; the programs count 64"
     assert error["hint"].startswith("ethtool -L dut0")
+
+
+def in_sight(possible: str, tmp_path: Path) -> list[str]:
+    """A command that starts another where the kernel says it may have such CPUs."""
+    (tmp_path / "possible").write_text(f"{possible}\n")
+    mount = 'mount --bind "$0" /sys/devices/system/cpu/possible && exec "$@"'
+    return ["sh", "-c", mount, str(tmp_path / "possible")]
+
+
+@pytest.mark.parametrize("possible", ["0-1,512", "0-1,600-703", "512"])
+def test_numbers_of_cpus_that_the_programs_do_not_count_on_are_refused(
+    pair: Pair, tmp_path: Path, possible: str
+) -> None:
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch"), *in_sight(possible, tmp_path)) as dut:
+        error = error_of(dut)
+    highest = possible.replace("-", ",").split(",")[-1]
+    assert error["reason"] == f"CPUs up to number {highest}; the programs count on 0 to 511"
+
+
+def test_list_of_cpus_that_is_none_is_refused(pair: Pair, tmp_path: Path) -> None:
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch"), *in_sight("", tmp_path)) as dut:
+        error = error_of(dut)
+    assert (error["object"], error["reason"]) == ("/sys/devices/system/cpu/possible", "no list of CPUs")
+
+
+@pytest.mark.parametrize("possible", ["0-1,511", "0,1", "0-511"])
+def test_numbers_of_cpus_may_have_gaps(pair: Pair, tmp_path: Path, possible: str) -> None:
+    spec = generate_spec(pair, count=1)
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch"), *in_sight(possible, tmp_path)) as dut:
+        dut.wait_for("ready")
+        with start_agent(pair, pair.tester, spec, *in_sight(possible, tmp_path)) as tester:
+            tester.wait_for("ready")
+            tester.command("go")
+            tester.wait_for("stopped")
+            tester.command("finish")
+            assert tester.end() == 0
+        dut.command("finish")
+        assert dut.end() == 0
+    assert dut.moved()[f"xdp_prog.cpu{CPU_PACKETS}.rxq{CPU_PACKETS}.XDP_DROP.packets"] == 1
 
 
 def test_flows_are_taken_in_turn(pair: Pair) -> None:
