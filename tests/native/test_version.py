@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from xdprepro.suite import CASE_KINDS
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -31,6 +33,13 @@ def test_every_case_names_its_role_and_a_program(agent: Path) -> None:
     told = version(agent)
     assert told["cases"]["xdp.tx.swap-macs"] == {"role": "forward", "program": "xdp_tx_swap_macs"}
     assert {case["program"] for case in told["cases"].values()} <= set(told["bpf"])
+
+
+def test_cases_are_those_of_the_suites(agent: Path) -> None:
+    roles = {name: case["role"] for name, case in version(agent)["cases"].items()}
+    assert {name: role for name, role in roles.items() if not name.startswith("bare.")} == {
+        name: kind.role for name, kind in CASE_KINDS.items()
+    }
 
 
 def test_compilers_and_libraries_are_named(agent: Path) -> None:
