@@ -160,9 +160,11 @@ def test_two_labs_stand_side_by_side(lab: Lab, upped: Lab) -> None:
 def test_nothing_of_the_pair_is_ever_seen_outside_its_namespaces(lab: Lab, tmp_path: Path) -> None:
     log = tmp_path / "links"
     with log.open("w") as file, subprocess.Popen(["ip", "monitor", "link"], stdout=file) as monitor:
-        provision.up(lab)
-        provision.down(lab)
-        monitor.terminate()
+        try:
+            provision.up(lab)
+            provision.down(lab)
+        finally:
+            monitor.terminate()
     assert not [line for line in log.read_text().splitlines() if "dut0" in line or "tester0" in line or "veth" in line]
 
 
