@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Suites: every mistake is named, lists multiply, and a plan is a seeded permutation."""
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from xdprepro.cli.suites import FILE_BYTES, load_suite
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.suite import CASE_KINDS, Case, Suite, is_suite_name, parse_suite
 
@@ -141,7 +143,7 @@ MISTAKES = {
     "one bad in a list": (GOOD + "frame_len = [60, 5]", "frame_len = 5 is not allowed", "use 60 to 3400 bytes"),
     "an empty list": (GOOD + "frame_len = []", "xsk.rxdrop: frame_len is an empty list", "give frame_len a value"),
     "no power of two": (GOOD + "xsk_ring_rx = 1000", "xsk_ring_rx = 1000 is not allowed", "a power of two"),
-    "no duration": (GOOD + "measure_s = 0", "measure_s = 0.0 is not allowed", "use 0.05 to 3600 s"),
+    "no duration": (GOOD + "measure_s = 0", "measure_s = 0 is not allowed", "use 0.05 to 3600 s"),
     "nan": (GOOD + "measure_s = nan", "measure_s = nan is not allowed", "use 0.05 to 3600 s"),
     "infinite": (GOOD + "settle_s = inf", "settle_s = inf is not allowed", "use 0 to 600 s"),
     "too few samples": (
@@ -184,6 +186,34 @@ MISTAKES = {
         "[defaults] must be one table",
         "xdprepro suite show",
     ),
+    "nested too deep": ("a = " + "[" * 5000, "lists or tables are nested too deep", "plain values"),
+    "tables too deep": (
+        "title" + ".a" * 5000 + " = 1" + GOOD.replace('title = "t"', ""),
+        "title = (dict, too long to show)",
+        "use a text",
+    ),
+    "thousands of digits": ("restarts = " + "9" * 5000, "not valid TOML: ", "mend the file"),
+    "thousands of hex digits": (
+        "restarts = 0x" + "f" * 5000 + GOOD.replace("restarts = 3", ""),
+        "restarts = (int, too long to show) is not allowed",
+        "1 to 1000",
+    ),
+    "a mode of thousands of digits": (GOOD + "attach_mode = 0x" + "f" * 5000, "attach_mode = (int, ", "use one of"),
+    "more than a float holds": (GOOD + "measure_s = 0x" + "f" * 500, "measure_s = 1148130695", "use 0.05 to 3600 s"),
+    "too many cases": (
+        GOOD + f"flows = {list(range(1, 6001))}\ngenerator_batch = {list(range(1, 257))}",
+        "its lists multiply to 1536004 cases",
+        "a suite has 10000 cases at most",
+    ),
+    "one row too many": (
+        GOOD.replace("[60, 1514]", str(list(range(60, 3401)))) + f"flows = {list(range(1, 3320))}",
+        "its lists multiply to 10001 cases",
+        "at most",
+    ),
+    "a long name": (f'[[case]]\ncase = "{"x" * 500000}"', "xxx... (500002 characters) is unknown", "use one of"),
+    "a long key": (GOOD + f"{'x' * 500000} = 1", "xxx... (500002 characters)", "use case, attach_mode"),
+    "a long name in TOML": (f"[{'x' * 500000}]\n[{'x' * 500000}]", "not valid TOML: ", "mend the file"),
+    "a long case without a name": (f'[[case]]\nx = "{"x" * 500000}"', "unknown key 'x'", "use case, attach_mode"),
     "title is a number": (GOOD.replace('title = "t"', "title = 5"), "title = 5 is not allowed", "use a text"),
 }
 
@@ -196,7 +226,33 @@ def test_a_mistake_is_named_with_its_cure(mistake: str) -> None:
     assert caught.value.message.startswith("suite mine: ")
     assert fact in caught.value.message
     assert hint in caught.value.hint
+    assert len(caught.value.message) < 500
     assert caught.value.status == USAGE
+
+
+# Files
+
+
+def test_a_byte_order_mark_is_no_part_of_a_suite(tmp_path: Path) -> None:
+    (tmp_path / "marked.toml").write_text(GOOD, encoding="utf-8-sig")
+    suite = load_suite(str(tmp_path / "marked.toml"))
+    assert (suite.name, suite.text) == ("marked", GOOD)
+
+
+def test_a_file_of_a_mebibyte_is_the_largest(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_text(GOOD + "#" * (FILE_BYTES - len(GOOD)))
+    assert load_suite(str(path)).cases == good().cases
+    path.write_text(GOOD + "#" * (FILE_BYTES - len(GOOD)) + "ä")
+    with pytest.raises(XdpreproError, match=rf"^suite {path}: larger than 1048576 bytes$") as caught:
+        load_suite(str(path))
+    assert caught.value.status == USAGE
+
+
+def test_a_suite_whose_file_name_is_no_text_has_a_name_that_is(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.toml")
+    Path(path).write_text(GOOD)
+    assert load_suite(path).name == r"a\xff"
 
 
 # Plans

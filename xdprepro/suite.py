@@ -3,6 +3,7 @@
 
 import difflib
 import itertools
+import math
 import random
 import re
 import tomllib
@@ -34,6 +35,9 @@ CASE_KINDS: Mapping[str, CaseKind] = {
         "sink", "XDP_REDIRECT", "redirect to an AF_XDP socket, which drops in user space", uses_xsk=True
     ),
 }
+
+MAX_CASES = 10_000  # of one suite; lists multiply, so a few lines could ask for more than any memory holds
+SHOWN_CHARS = 200  # of a value in an error message
 
 ATTACH_MODES = ("native", "skb")
 BIND_MODES = ("copy", "zero-copy")
@@ -139,8 +143,10 @@ def parse_suite(text: str, name: str) -> Suite:
     """A suite from TOML; every mistake is a usage error that names suite, key, value and what is allowed."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _bad(name, f"not valid TOML: {error}", "mend the file at the place named") from None
+    except RecursionError:
+        raise _bad(name, "not valid TOML: lists or tables are nested too deep", "a list holds plain values") from None
+    except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
+        raise _bad(name, f"not valid TOML: {_cut(str(error))}", "mend the file at the place named") from None
     _known_keys(name, data, ("title", "restarts", "trials", "seed", "defaults", "case"))
     defaults = data.get("defaults", {})
     rows = data.get("case", [])
@@ -151,13 +157,17 @@ def parse_suite(text: str, name: str) -> Suite:
     if not rows:
         raise _bad(name, "the suite has no [[case]]", 'add one: [[case]], then case = "xdp.drop.no-touch"')
     _known_keys(name, defaults, [key for key in _LIMITS if key != "case"])
-    cases = tuple(case for row in rows for case in _expand(name, row, defaults))
+    grids = [_read_grid(name, row, defaults) for row in rows]
+    count = sum(math.prod(map(len, grid.values())) for grid in grids)
+    if count > MAX_CASES:
+        raise _bad(name, f"its lists multiply to {count} cases", f"shorten them: a suite has {MAX_CASES} cases at most")
+    cases = tuple(case for grid in grids for case in _expand(name, grid))
     for case_id, group in itertools.groupby(sorted(case.id for case in cases)):
         if len(list(group)) > 1:
             raise _bad(name, f"case {case_id} is there twice", "remove one of the two")
     title = data.get("title", "")
     if not isinstance(title, str):
-        raise _bad(name, f"title = {title!r} is not allowed", "use a text")
+        raise _bad(name, f"title = {_show(title)} is not allowed", "use a text")
     return Suite(
         name=name,
         title=title,
@@ -169,12 +179,12 @@ def parse_suite(text: str, name: str) -> Suite:
     )
 
 
-def _expand(name: str, row: Mapping[str, object], defaults: Mapping[str, object]) -> list[Case]:
-    """One Case for each combination of the row's lists."""
+def _read_grid(name: str, row: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, list[object]]:
+    """All the values of each parameter of one [[case]]."""
     _known_keys(name, row, _LIMITS)
     kind_name = row.get("case")
     if kind_name is None:
-        raise _bad(name, f"a [[case]] has no case name: {dict(row)}", f"add one of: {', '.join(CASE_KINDS)}")
+        raise _bad(name, f"a [[case]] has no case name: {_show(row)}", f"add one of: {', '.join(CASE_KINDS)}")
     _check(name, "case", kind_name)
     kind = CASE_KINDS[str(kind_name)]
     for key in _XSK_DEFAULTS:
@@ -183,12 +193,16 @@ def _expand(name: str, row: Mapping[str, object], defaults: Mapping[str, object]
     merged = {**_DEFAULTS, **(_XSK_DEFAULTS if kind.uses_xsk else {}), **defaults, **row}
     if not kind.uses_xsk:
         merged.update(dict.fromkeys(_XSK_DEFAULTS, ""))
-    axes = {key: value if isinstance(value, list) else [value] for key, value in merged.items()}
-    for key, values in axes.items():
+    grid = {key: value if isinstance(value, list) else [value] for key, value in merged.items()}
+    for key, values in grid.items():
         if not values:
             raise _bad(name, f"{kind_name}: {key} is an empty list", f"give {key} a value or remove it")
-    cells = [dict(zip(axes, cell, strict=True)) for cell in itertools.product(*axes.values())]
-    return [_case(name, cell) for cell in cells]
+    return grid
+
+
+def _expand(name: str, grid: Mapping[str, list[object]]) -> list[Case]:
+    """One Case for each combination of the values."""
+    return [_case(name, dict(zip(grid, cell, strict=True))) for cell in itertools.product(*grid.values())]
 
 
 def _case(name: str, cell: Mapping[str, object]) -> Case:
@@ -205,41 +219,55 @@ def _case(name: str, cell: Mapping[str, object]) -> Case:
 
 def _check(name: str, key: str, value: object) -> object:
     wanted, words, allowed = _LIMITS[key]
-    if wanted is float and type(value) is int:
-        value = float(value)
-    # The type itself, as a bool is an int for isinstance.
-    if type(value) is wanted and _allows(allowed, value):
-        return value
+    # The type itself, as a bool is an int for isinstance; whole seconds may be written without a point.
+    if (type(value) is wanted or (wanted is float and type(value) is int)) and _allows(allowed, value):
+        return float(value) if wanted is float else value  # type: ignore[arg-type]  # an int or a float
     if wanted is str and isinstance(allowed, tuple):
         words = "one of " + ", ".join(map(str, allowed))
-        close = difflib.get_close_matches(str(value), [str(one) for one in allowed], 1)
-        raise _bad(name, f"{key} = {value!r} is unknown", f"did you mean {close[0]}?" if close else f"use {words}")
-    raise _bad(name, f"{key} = {value!r} is not allowed", f"use {words}")
+        text = value[:SHOWN_CHARS] if isinstance(value, str) else ""
+        close = difflib.get_close_matches(text, [str(one) for one in allowed], 1)
+        raise _bad(name, f"{key} = {_show(value)} is unknown", f"did you mean {close[0]}?" if close else f"use {words}")
+    raise _bad(name, f"{key} = {_show(value)} is not allowed", f"use {words}")
 
 
 def _allows(allowed: object, value: object) -> bool:
-    if isinstance(value, float):
-        assert isinstance(allowed, tuple)
-        return bool(allowed[0] <= value <= allowed[1])
-    assert isinstance(allowed, tuple | range)
-    return value in allowed
+    """Whether a value is in a set of words or numbers, or between two floats."""
+    match allowed:
+        case (float() as low, float() as high):
+            assert isinstance(value, int | float)
+            return low <= value <= high
+        case tuple() | range():
+            return value in allowed
+    raise AssertionError(allowed)
 
 
 def _known_keys(name: str, table: Mapping[str, object], known: Iterable[str]) -> None:
     known = list(known)
     for key in table:
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
+            close = difflib.get_close_matches(key[:SHOWN_CHARS], known, 1)
             raise _bad(
-                name, f"unknown key {key!r}", f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
+                name, f"unknown key {_show(key)}", f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
             )
 
 
 def _count(name: str, data: Mapping[str, object], key: str, default: int, *, low: int = 1, high: int = 1000) -> int:
     value = data.get(key, default)
     if type(value) is not int or not low <= value <= high:
-        raise _bad(name, f"{key} = {value!r} is not allowed", f"use a whole number, {low} to {high}")
+        raise _bad(name, f"{key} = {_show(value)} is not allowed", f"use a whole number, {low} to {high}")
     return value
+
+
+def _show(value: object) -> str:
+    """The value as far as it fits into a message."""
+    try:
+        return _cut(repr(value))
+    except (ValueError, RecursionError):  # an integer of thousands of digits; tables in tables in tables
+        return f"({type(value).__name__}, too long to show)"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}... ({len(text)} characters)"
 
 
 def _bad(name: str, fact: str, hint: str) -> XdpreproError:

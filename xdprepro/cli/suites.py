@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """xdprepro suite list, xdprepro suite show; and finding a suite by name or path."""
 
+import os
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -11,6 +12,8 @@ import typer
 from xdprepro.cli.output import Json, format_duration, print_json, print_table
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.suite import Suite, is_suite_name, parse_suite
+
+FILE_BYTES = 1024 * 1024  # a larger file is no suite
 
 app = typer.Typer(no_args_is_help=True, help="The suites there are and what they measure.")
 
@@ -31,14 +34,18 @@ def load_suite(name: str) -> Suite:
             hint = f"use one of: {', '.join(suite_names())}; or the path of a .toml file"
             raise XdpreproError(f"suite {name}: there is none of this name", hint=hint, status=USAGE)
         return parse_suite(entry.read_text(encoding="utf-8"), name)
+    hint = "give the path of a .toml file"
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        with Path(name).open("rb") as file:
+            raw = file.read(FILE_BYTES + 1)
+        if len(raw) > FILE_BYTES:
+            raise XdpreproError(f"suite {name}: larger than {FILE_BYTES} bytes", hint=hint, status=USAGE)
+        text = raw.decode("utf-8-sig")  # some editors put a byte order mark in front
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise XdpreproError(
-            f"suite {name}: cannot be read: {reason}", hint="give the path of a .toml file", status=USAGE
-        ) from None
-    return parse_suite(text, Path(name).stem)
+        raise XdpreproError(f"suite {name}: cannot be read: {reason}", hint=hint, status=USAGE) from None
+    # A file may have any bytes for a name, an archive and a terminal may not.
+    return parse_suite(text, os.fsencode(Path(name).stem).decode(errors="backslashreplace"))
 
 
 @app.command("list")
