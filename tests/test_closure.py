@@ -97,6 +97,13 @@ def test_readings_that_were_all_interrupted_are_flagged() -> None:
     assert flags_of(late, DROP) == ("slow_reading",)
 
 
+@pytest.mark.parametrize(("still", "flags"), [(2, ("stalled",)), (3, ("stalled", "load_gap"))])
+def test_a_gap_in_the_load_is_flagged_and_a_long_one_is_no_figure(still: int, flags: tuple[str, ...]) -> None:
+    first = make_trial(DROP).dut.samples[5].counters
+    gap = with_samples(make_trial(DROP), lambda k, s: replace(s, counters=first) if 5 < k <= 5 + still else s)
+    assert flags_of(gap, DROP) == flags
+
+
 def test_two_samples_close_together_are_no_stall() -> None:
     def hurry(index: int, sample: Sample) -> Sample:
         before = make_trial(DROP).dut.samples[4]
@@ -327,7 +334,7 @@ def test_a_recording_has_no_excluding_flag(name: str) -> None:
     trial, case = load_recording(name)
     none_back = RECORDINGS[name] in ({"not sent"}, {"redirect failed"})
     # They are 60 ms long, on a machine that did other things: these flags are right, and not what is tested here.
-    flags = set(flags_of(trial, case)) - {"stalled", "cpu_shared", "overrun", "slow_reading"}
+    flags = set(flags_of(trial, case)) - {"stalled", "cpu_shared", "overrun", "load_gap", "slow_reading"}
     assert flags == ({"no_packets"} if none_back else set())
 
 
@@ -467,7 +474,11 @@ def test_samples_at_one_moment_are_too_few() -> None:
 def test_a_measure_phase_without_packets_is_flagged() -> None:
     trial = make_trial(DROP)
     still = tuple(replace(sample, counters={DROPPED: 5}) for sample in trial.dut.samples)
-    assert flags_of(replace(trial, dut=replace(trial.dut, samples=still)), DROP) == ("no_packets", "stalled")
+    assert flags_of(replace(trial, dut=replace(trial.dut, samples=still)), DROP) == (
+        "no_packets",
+        "stalled",
+        "load_gap",
+    )
 
 
 def test_an_interval_without_packets_is_shown_and_not_excluded() -> None:
@@ -512,6 +523,7 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "closure_generic",
         "cpu_shared",
         "overrun",
+        "load_gap",
         "slow_reading",
     )
 

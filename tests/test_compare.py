@@ -412,3 +412,19 @@ def test_other_cpus_make_the_case_incomparable() -> None:
 
 def test_flatten_joins_keys_with_dots() -> None:
     assert flatten({"a": {"b": 1, "c": {"d": [1, 2]}}, "e": None}) == {"a.b": 1, "a.c.d": [1, 2], "e": None}
+
+
+def test_a_level_that_few_restarts_cannot_carry_has_an_infinite_interval() -> None:
+    case = only(compare_ns((1e-3, 1e3), (2e-3, 2e3), level=0.9999))
+    assert case.delta_pct is not None
+    assert case.delta_pct.high == float("inf")
+    assert case.verdict == "INCONCLUSIVE"
+
+
+def test_a_case_of_a_newer_version_is_skipped_with_the_reason() -> None:
+    run = make_case_run(DROP, QUIET)
+    newer = replace(run, run_id="b", cases={DROP.id: {**run.cases[DROP.id], "case": "xdp.cpumap.no-touch"}})
+    assert view_run(newer).trials == ()
+    case = only(compare_runs(run, newer))
+    assert case.verdict == "EXCLUDED"
+    assert "this version of xdprepro has no case xdp.cpumap.no-touch" in case.reason

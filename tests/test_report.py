@@ -97,7 +97,7 @@ def test_an_infinite_time_is_a_dash_and_null() -> None:
     table = report.trial_table(view_run(run), DROP.id)
     assert text_row(table)["ns_per_packet"] == "-"
     assert as_json(table)["rows"][0]["ns_per_packet"] is None
-    assert as_json(table)["rows"][0]["flags"] == ["no_packets", "stalled"]
+    assert as_json(table)["rows"][0]["flags"] == ["no_packets", "stalled", "load_gap"]
 
 
 KEYS: dict[str, Sequence[str]] = {

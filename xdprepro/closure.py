@@ -34,6 +34,9 @@ MONOTONIC = r"(xdp_prog|xsk_app|xsk|generator|netdev)\..*"
 # Above this share of packets on other queues or with other actions, a trial measured something else than its case.
 FOREIGN_SHARE = 0.01
 
+# Above this share of the measure phase without a packet, the rate is that of the load and not of the DUT.
+LOAD_GAP = 0.1
+
 # Above this share of a CPU's time in other hands, ns per packet is no longer the packets' time.
 SHARED_CPU = 0.02
 TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -235,6 +238,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
     "cpu_shared": (False, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
     "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
+    "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
 }
 FLAGS = tuple(MEANINGS)
@@ -343,11 +347,13 @@ def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
     steps = [after - before for before, after in itertools.pairwise(counts)]
     # A sampler that was late reads twice in a row, and nothing need come between.
     shortest_ns = params["interval_s"] * 1e9 / 2
-    whole = [after.t0_ns - before.t1_ns >= shortest_ns for before, after in itertools.pairwise(samples)]
+    times_ns = [after.t0_ns - before.t1_ns for before, after in itertools.pairwise(samples)]
+    gaps_ns = sum(ns for ns, step in zip(times_ns, steps, strict=True) if ns >= shortest_ns and not step)
     rate = trial_rate(trial, params)
     return {
         "no_samples": rate is None,
         "no_packets": bool(steps) and (sum(steps) <= 0 or returned_share(trial, params) == 0),
-        "stalled": any(long and not step for long, step in zip(whole, steps, strict=True)),
+        "stalled": gaps_ns > 0,
+        "load_gap": rate is not None and gaps_ns > LOAD_GAP * rate.window_ns,
         "slow_reading": rate is not None and rate.reading_ns > SLOW_READING * rate.window_ns,
     }

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 # A CPU that saw less of the window's packets did not serve the case: a timer moved there for a moment.
 CORE_SHARE = 0.01
 MAX_RESTARTS = 1000
+LOG_OF_LARGEST = 709.0
 LEVEL = 0.99  # of confidence intervals
 SLOW_READING = 0.001  # a reading longer than this share of the window blurs its ends
 
@@ -203,8 +204,13 @@ def relative_interval(a: ArrayLike, b: ArrayLike, *, level: float = LEVEL) -> Di
     above zero.
     """
     logs = welch_interval(np.log(np.asarray(a)), np.log(np.asarray(b)), level=level)
-    low, delta, high = (100 * math.expm1(x) for x in (logs.low, logs.delta, logs.high))
+    low, delta, high = (100 * _expm1(x) for x in (logs.low, logs.delta, logs.high))
     return Difference(delta, low, high, logs.dof, logs.p)
+
+
+def _expm1(x: float) -> float:
+    """exp(x) - 1, infinite beyond the range of a float: few restarts at a high level can ask for that."""
+    return math.expm1(x) if x < LOG_OF_LARGEST else math.inf
 
 
 def _difference(delta: float, se: float, dof: float, level: float) -> Difference:

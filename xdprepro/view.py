@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run with what follows from its counters: rates, balances and flags, and the restart means of each case."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdprepro import stats
 from xdprepro.closure import Closure, close_trial, excluding, find_flags
 from xdprepro.sample import Run, Trial
 from xdprepro.stats import Estimate, Rate, trial_rate
+from xdprepro.suite import CASE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,13 @@ class CaseRates:
 
 
 def view_run(run: Run) -> RunView:
-    """Rates, balances and flags of all trials of a run."""
-    return RunView(run, tuple(view_trial(trial, run) for trial in run.trials))
+    """Rates, balances and flags of all trials of a run; cases of a newer version are as good as skipped."""
+    known = {case_id: params for case_id, params in run.cases.items() if params["case"] in CASE_KINDS}
+    unknown = {
+        key: f"this version of xdprepro has no case {run.cases[key]['case']}" for key in run.cases.keys() - known
+    }
+    run = replace(run, cases=known, skipped={**run.skipped, **unknown})
+    return RunView(run, tuple(view_trial(trial, run) for trial in run.trials if trial.key.case_id in known))
 
 
 def view_trial(trial: Trial, run: Run) -> TrialView:

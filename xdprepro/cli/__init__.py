@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line: parse, call, print, exit status. Results go to stdout, everything else to stderr."""
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -9,7 +10,8 @@ import typer
 
 import xdprepro
 from xdprepro.cli import archive, compare, labs, run, suites
-from xdprepro.errors import INTERRUPTED, XdpreproError
+from xdprepro.cli.output import note
+from xdprepro.errors import FAILED, INTERRUPTED, STORAGE, XdpreproError
 
 app = typer.Typer(
     name="xdprepro",
@@ -48,17 +50,27 @@ def common(
 
 def main() -> None:
     """Run the command line; what a user can fix becomes `error:` and `hint:` lines and an exit status."""
+    # Libraries write to these without asking whether somebody closed them (>&-).
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except XdpreproError as error:
-        print(f"error: {error.message}", file=sys.stderr)
+        note(f"error: {error.message}")
         if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+            note(f"hint: {error.hint}")
         sys.exit(error.status)
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+        note("error: interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output (head, less) went away, which is its right; do not let the interpreter complain.
+    except OSError as error:
+        # Our output's reader (head, less) went away, which is its right, or its disk is full, or the terminal is gone.
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO) or error.filename:
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        if error.errno != errno.EPIPE:
+            note(f"error: standard output: {error.strerror}")
+        sys.exit(STORAGE if error.errno == errno.ENOSPC else FAILED)

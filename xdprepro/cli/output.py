@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -59,8 +59,9 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """A line for the person at the terminal, on stderr; if nobody is there any more, the work goes on without."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def format_duration(seconds: float) -> str:
@@ -78,16 +79,24 @@ def show_progress() -> Iterator[Callable[[bench.Progress], None]]:
         return
     count = TextColumn("{task.completed}/{task.total}  {task.fields[left]}")
     columns = (TextColumn("{task.description}"), BarColumn(), count)
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None, left="")
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
+    task = bar.add_task("starting", total=None, left="")
 
-        def tell(step: bench.Progress) -> None:
-            left = f"{format_duration(step.left_s)} left"
-            bar.update(task, completed=step.done, total=step.total, description=step.what, left=left)
+    def tell(step: bench.Progress) -> None:
+        left = f"{format_duration(step.left_s)} left"
+        # A terminal that is closed in the middle of a run must not end the run.
+        with suppress(OSError):
             if step.problem:
                 console.print(step.problem)
+            bar.update(task, completed=step.done, total=step.total, description=step.what, left=left, refresh=True)
 
+    try:
+        with suppress(OSError):
+            bar.start()
         yield tell
+    finally:
+        with suppress(OSError):
+            bar.stop()
 
 
 def _plain_lines() -> Callable[[bench.Progress], None]:
