@@ -166,7 +166,7 @@ def test_port_that_is_not_as_the_lab_has_it_is_refused(changes: dict[str, Any], 
     with pytest.raises(XdpreproError, match=words) as caught:
         check_port(LAB, "DUT", up_probe("dut0", **changes))
     assert "dut0" in caught.value.message
-    assert caught.value.hint == "run 'xdprepro up test' to repair the lab"
+    assert caught.value.hint == f"run 'xdprepro up {LAB.path}' to repair the lab"
 
 
 def test_more_generators_than_queues_are_refused() -> None:

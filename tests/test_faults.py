@@ -150,7 +150,7 @@ def test_lab_that_is_down_says_how_to_get_it_up(tmp_path: Path, root_user: None,
     path = tmp_path / f"d{os.getpid()}"
     shutil.copytree(ROOT / "inventory/veth", path)
     done = xdprepro("run", "smoke", "--lab", str(path), "--archive", str(tmp_path / "a"))
-    refused(done, FAILED, path.name, "xdprepro up")
+    refused(done, FAILED, path.name, f"run 'xdprepro up {path}'")
 
 
 def test_without_root_the_privilege_is_named(lab: TestLab) -> None:
@@ -179,7 +179,7 @@ def test_root_without_a_capability_is_told_which(lab: TestLab, name: str) -> Non
 )
 def test_lab_in_the_wrong_state_is_named_and_up_repairs_it(lab: TestLab, change: list[str], words: str) -> None:
     subprocess.run(["ip", "-n", lab.dut, "link", *change], check=True)
-    refused(xdprepro(*lab.run_args(lab.suite())), FAILED, "dut0", words, f"xdprepro up {lab.path.name}")
+    refused(xdprepro(*lab.run_args(lab.suite())), FAILED, "dut0", words, f"xdprepro up {lab.path}")
     assert xdprepro("up", str(lab.path)).returncode == 0
     again = xdprepro(*lab.run_args(lab.suite()))
     assert again.returncode == 0, again.stderr

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import lab_links
+from conftest import ROOT
 
 from xdprepro.errors import USAGE, XdpreproError
-from xdprepro.lab import Host, Lab, parse_inventory
+from xdprepro.lab import TAKEN_IFNAMES, Host, Lab, parse_inventory
 
 PATH = Path("/labs/veth")
 
@@ -45,6 +47,26 @@ def test_a_veth_lab_is_read() -> None:
     )
 
 
+def test_as_many_queues_as_the_programs_count_are_allowed() -> None:
+    data = inventory()
+    for keys in data["_meta"]["hostvars"].values():
+        keys["lab_queues"] = 64
+    assert parse_inventory(data, "veth", path=PATH).queues == 64
+    assert "#define RECORD_RXQS 64\n" in (ROOT / "bpf/record.h").read_text()
+
+
+def test_the_names_of_links_that_are_taken_are_those_of_the_collection() -> None:
+    assert set(TAKEN_IFNAMES) == lab_links.KERNEL_LINKS | lab_links.NO_LINKS
+
+
+@pytest.mark.parametrize(
+    ("path", "typed"),
+    [(ROOT / "inventory/veth", "veth"), (Path("/labs/veth"), "/labs/veth"), (Path("/my labs/veth"), "'/my labs/veth'")],
+)
+def test_a_lab_is_called_by_what_a_user_can_type(path: Path, typed: str) -> None:
+    assert parse_inventory(inventory(), "veth", path=path).spec == typed
+
+
 def test_hosts_are_found_by_role_not_by_name() -> None:
     data = inventory()
     hostvars = data["_meta"]["hostvars"]
@@ -62,10 +84,10 @@ def test_two_labs_have_namespaces_of_their_own() -> None:
     ("key", "value", "allowed"),
     [
         ("lab_kind", "vm", "veth"),
-        ("lab_queues", 0, "1 to 4096"),
-        ("lab_queues", 4097, "1 to 4096"),
-        ("lab_queues", True, "1 to 4096"),
-        ("lab_queues", "2", "1 to 4096"),
+        ("lab_queues", 0, "1 to 64, as the XDP programs count 64 receive queues"),
+        ("lab_queues", 65, "1 to 64"),
+        ("lab_queues", True, "1 to 64"),
+        ("lab_queues", "2", "1 to 64"),
         ("lab_mtu", 67, "68 to 65535"),
         ("lab_mtu", 65536, "68 to 65535"),
         ("lab_mtu", "{{ 1500 }}", "68 to 65535"),
@@ -74,6 +96,12 @@ def test_two_labs_have_namespaces_of_their_own() -> None:
         ("lab_ifname", "eth/0", "without '/'"),
         ("lab_ifname", "", "1 to 15 bytes"),
         ("lab_ifname", "..", "1 to 15 bytes"),
+        ("lab_ifname", "lo", "none of all, default, lo, "),
+        ("lab_ifname", "all", "none of all"),
+        ("lab_ifname", "default", "none of all"),
+        ("lab_ifname", "sit0", "none of all"),
+        ("lab_ifname", "dut%d", "without '/', ':', '%', '{' and spaces"),
+        ("lab_ifname", "{{x}}", "without '/', ':', '%', '{' and spaces"),
         ("lab_mac", "01:00:5e:00:00:01", "unicast"),
         ("lab_mac", "00:00:00:00:00:00", "unicast"),
         ("lab_mac", 20000000000, "in quotes"),

@@ -15,6 +15,7 @@ import pytest
 from conftest import ROOT, need
 
 from xdprepro import provision
+from xdprepro.cli import labs
 from xdprepro.errors import BUSY, FAILED, PRIVILEGE, USAGE, XdpreproError
 from xdprepro.lab import Lab
 
@@ -88,8 +89,68 @@ def test_a_path_that_is_no_lab_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(XdpreproError) as caught:
         provision.load_lab(tmp_path / "empty")
-    assert caught.value.message.startswith("lab empty: ")
+    assert caught.value.message.startswith(
+        f"{tmp_path}/empty is no inventory: there is no hosts.yml or hosts.yaml in it"
+    )
     assert caught.value.status == USAGE
+
+
+@pytest.mark.parametrize("path", ["/", "/etc"])
+def test_a_folder_of_other_things_is_not_read(path: str) -> None:
+    with pytest.raises(XdpreproError, match=f"^{path} is no inventory: there is no hosts.yml") as caught:
+        provision.load_lab(path)
+    assert caught.value.status == USAGE
+
+
+def test_no_name_is_no_lab() -> None:
+    with pytest.raises(XdpreproError, match=r"^no lab ''; there are: .*\bveth\b") as caught:
+        provision.load_lab("")
+    assert caught.value.status == USAGE
+
+
+def test_a_dot_is_the_current_directory(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lab.path)
+    assert provision.load_lab(".") == lab
+    monkeypatch.chdir(lab.path / "group_vars")
+    assert provision.load_lab("..") == lab
+
+
+@pytest.mark.parametrize("name", ["veth", "./veth"])
+def test_a_current_directory_that_is_gone_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(XdpreproError, match=r"^the current directory is no longer there$") as caught:
+        provision.load_lab(name)
+    assert caught.value.status == USAGE
+
+
+def test_a_name_that_no_file_can_have_is_no_lab() -> None:
+    with pytest.raises(XdpreproError, match=r"^no lab 'xxx"):
+        provision.load_lab("x" * 5000)
+
+
+@pytest.mark.usefixtures("root_user")
+def test_a_lab_that_is_not_up_says_how_to_get_it_up(lab: Lab) -> None:
+    with pytest.raises(XdpreproError) as caught:
+        provision.check_up(lab)
+    assert caught.value.message == f"lab {lab.name} is not up: no network namespace {lab.dut.netns}"
+    assert caught.value.hint == f"run 'xdprepro up {lab.path}'"
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("root_user")
+def test_a_dry_run_says_what_would_change_and_not_that_the_lab_is_up(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labs.up(str(lab.path), dry_run=True)
+    assert capsys.readouterr().err == f"lab {lab.name}: up would change 2, 2 are as wanted\n"
+    labs.up(str(lab.path))
+    assert capsys.readouterr().err.startswith(f"lab {lab.name} is up: 2 changed, 3 as wanted, ")
+    labs.down(str(lab.path), dry_run=True)
+    assert capsys.readouterr().err == f"lab {lab.name}: down would change 1, 1 are as wanted\n"
 
 
 def test_an_inventory_that_is_no_yaml_is_an_error_that_names_the_file(tmp_path: Path) -> None:

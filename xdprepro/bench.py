@@ -61,6 +61,7 @@ class Ready:
 
 def prepare(lab: Lab, suite: Suite) -> Ready:
     """Probe both ports and decide case by case; the reasons are the probes' own."""
+    provision.check_up(lab)
     dut, tester = read_probe(lab.dut), read_probe(lab.tester)
     for end, probe in (("DUT", dut), ("tester", tester)):
         check_port(lab, end, probe)
@@ -79,7 +80,7 @@ def prepare(lab: Lab, suite: Suite) -> Ready:
 def _hint_for(lab: Lab, dut: Mapping[str, Any]) -> str:
     # Native XDP without fragments needs a frame with head and tail room in one page, which is 4 KiB at the least.
     if dut["mtu"] > LARGEST_MTU and not dut["can"]["xdp_native"]["ok"]:
-        return f"set lab_mtu to {LARGEST_MTU} or less in {lab.path}, then run 'xdprepro up {lab.name}'"
+        return f"set lab_mtu to {LARGEST_MTU} or less in {lab.path}, then run 'xdprepro up {lab.spec}'"
     return "'xdprepro suite list' shows the other suites"
 
 
@@ -88,7 +89,7 @@ def check_port(lab: Lab, end: str, probe: Mapping[str, Any]) -> None:
     if probe["xdp"]["attached"]:
         raise XdpreproError(
             f"{end} {probe['ifname']}: XDP program {probe['xdp']['prog_id']} of someone else is attached",
-            hint=f"end what holds it, or run 'xdprepro down {lab.name}' and 'xdprepro up {lab.name}'",
+            hint=f"end what holds it, or run 'xdprepro down {lab.spec}' and 'xdprepro up {lab.spec}'",
         )
     for key, got, wanted in (
         ("carrier", probe["carrier"], True),
@@ -98,7 +99,7 @@ def check_port(lab: Lab, end: str, probe: Mapping[str, Any]) -> None:
         if got != wanted:
             raise XdpreproError(
                 f"lab {lab.name}: {end} {probe['ifname']}: {key} is {got}, the lab's is {wanted}",
-                hint=f"run 'xdprepro up {lab.name}' to repair the lab",
+                hint=f"run 'xdprepro up {lab.spec}' to repair the lab",
             )
 
 
@@ -269,7 +270,7 @@ class _Session:
             if changes := fingerprint.find_port_changes(before, read_probe(host)):
                 raise XdpreproError(
                     f"lab {self.lab.name}: {host.ifname} is not as it was at the start: {'; '.join(changes)}",
-                    hint=f"run 'xdprepro up {self.lab.name}', then run the suite again",
+                    hint=f"run 'xdprepro up {self.lab.spec}', then run the suite again",
                 )
         self.restart_s = time.monotonic() - start_s
         self.restarts_left -= 1

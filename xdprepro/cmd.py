@@ -226,7 +226,7 @@ def _in_netns(argv: Argv, netns: str | None) -> list[str]:
     if netns is None:
         return plain
     if not Path("/run/netns", netns).exists():
-        raise XdpreproError(f"no network namespace {netns}", hint="run 'xdprepro up LAB'")
+        raise XdpreproError(f"no network namespace {netns}")
     return ["ip", "netns", "exec", netns, *plain]
 
 

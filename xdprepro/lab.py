@@ -2,12 +2,15 @@
 """A lab: what the inventory says about the device under test and its tester."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xdprepro.errors import USAGE, XdpreproError
+
+LABS = Path(__file__).parent.parent / "inventory"  # the labs that have a name
 
 KINDS = ("veth",)
 ROLES = ("dut", "tester")
@@ -34,6 +37,11 @@ class Lab:
     dut: Host
     tester: Host
     path: Path  # the inventory it was read from
+
+    @property
+    def spec(self) -> str:
+        """What a user types for this lab in a shell."""
+        return self.name if self.path.parent == LABS else shlex.quote(str(self.path))
 
 
 def parse_inventory(data: Mapping[str, Any], name: str, *, path: Path) -> Lab:
@@ -99,12 +107,12 @@ def _is_int(low: int, high: int) -> Callable[[Any], bool]:
 
 
 def _is_ifname(value: Any) -> bool:
-    """The rules of dev_valid_name() in the kernel."""
+    """The rules of dev_valid_name() in the kernel, without names that something else has, and without templates."""
     return (
         isinstance(value, str)
         and 0 < len(value.encode()) <= 15
-        and value not in (".", "..")
-        and not re.search(r"[/:\s]", value)
+        and value not in (".", "..", *TAKEN_IFNAMES)
+        and not re.search(r"[/:\s%{]", value)
     )
 
 
@@ -116,13 +124,23 @@ def _is_mac(value: Any) -> bool:
     return any(octets) and octets[0] & 1 == 0
 
 
+# The directories of /proc/sys/net/*/conf that are no links, and the links that the kernel puts into every namespace:
+# plugins/module_utils/lab_links.py has the same.
+TAKEN_IFNAMES = (
+    *("all", "default"),
+    *("lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0"),
+)
+
 # key: (test, what is allowed)
 KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "lab_name": (lambda value: isinstance(value, str), NAME_TEMPLATE),
     "lab_kind": (lambda value: value in KINDS, ", ".join(KINDS)),
-    "lab_queues": (_is_int(1, 4096), "a whole number from 1 to 4096"),
+    "lab_queues": (_is_int(1, 64), "a whole number from 1 to 64, as the XDP programs count 64 receive queues"),
     "lab_mtu": (_is_int(68, 65535), "a whole number from 68 to 65535"),
     "lab_role": (lambda value: value in ROLES, ", ".join(ROLES)),
-    "lab_ifname": (_is_ifname, "1 to 15 bytes without '/', ':' and spaces"),
+    "lab_ifname": (
+        _is_ifname,
+        "1 to 15 bytes without '/', ':', '%', '{' and spaces, none of " + ", ".join(TAKEN_IFNAMES),
+    ),
     "lab_mac": (_is_mac, "a unicast MAC address such as 02:00:00:00:00:01, in quotes"),
 }

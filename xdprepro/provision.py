@@ -9,23 +9,25 @@ import shlex
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import ansible_runner
 
 from xdprepro import cmd
-from xdprepro.errors import BUSY, PRIVILEGE, USAGE, XdpreproError
-from xdprepro.lab import Lab, parse_inventory
+from xdprepro.errors import BUSY, FAILED, PRIVILEGE, USAGE, XdpreproError
+from xdprepro.lab import LABS, Lab, parse_inventory
 
 ROOT = Path(__file__).parent.parent
-LABS = ROOT / "inventory"
 LOCKS = Path("/run/xdprepro")
+INVENTORY_FILES = ("hosts.yml", "hosts.yaml")
 BIN = Path(sys.executable).parent
 ROOT_HINT = "run it as root: network namespaces and links need CAP_SYS_ADMIN and CAP_NET_ADMIN"
 # For links, for namespaces, and for loading programs; the numbers are those of capability(7).
@@ -40,7 +42,7 @@ ANSIBLE_ENV = {
     "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
     "ANSIBLE_NOCOLOR": "true",
     "LC_ALL": "C.UTF-8",  # Ansible refuses to run in another encoding
-    "PATH": f"{BIN}:{os.environ['PATH']}",
+    "PATH": f"{BIN}:{os.environ.get('PATH') or os.defpath}",
 }
 
 
@@ -55,8 +57,11 @@ class Provisioned:
 
 def load_lab(name_or_path: str | Path) -> Lab:
     """The lab of that name under inventory/, or of that inventory directory."""
+    _check_cwd()
     path = _find_inventory(name_or_path)
-    listed = cmd.run([BIN / "ansible-inventory", "--inventory", path, "--list"], env=ANSIBLE_ENV, check=False)
+    argv: cmd.Argv = [BIN / "ansible-inventory", "--inventory", path, "--list"]
+    with _name_path(f"lab {path.name}", Path("/tmp")), tempfile.TemporaryDirectory(prefix="xdprepro-") as home:
+        listed = cmd.run(argv, env=_make_env(Path(home)), check=False)
     if listed.status:
         raise XdpreproError(f"lab {path.name}: {path}: {listed.stderr.strip()}", status=USAGE)
     return parse_inventory(json.loads(listed.stdout), path.name, path=path)
@@ -96,6 +101,15 @@ def check_root(what: str) -> None:
         )
 
 
+def check_up(lab: Lab) -> None:
+    """Refuse a lab whose namespaces are not there."""
+    for host in (lab.dut, lab.tester):
+        if host.netns and not Path("/run/netns", host.netns).exists():
+            raise XdpreproError(
+                f"lab {lab.name} is not up: no network namespace {host.netns}", hint=f"run 'xdprepro up {lab.spec}'"
+            )
+
+
 @contextmanager
 def start_lock(lab: Lab) -> Iterator[str]:
     """Hold the lab. The kernel drops the lock with the process, however it ends; the file stays if that was a kill.
@@ -105,29 +119,38 @@ def start_lock(lab: Lab) -> Iterator[str]:
     path = LOCKS / f"{lab.name}.lock"
     with _open_locked(path, lab) as file:
         file.seek(0)
-        left_by = file.read()
-        file.truncate(0)
-        file.write(f"{os.getpid()} ({shlex.join(sys.argv)})")
-        file.flush()
+        left_by = _read_owner(file)
         try:
+            with _name_path(f"lab {lab.name}", path):
+                file.truncate(0)
+                file.write(os.fsencode(f"{os.getpid()} ({shlex.join(sys.argv)})"))
             yield left_by
         finally:
             path.unlink(missing_ok=True)
 
 
-def _open_locked(path: Path, lab: Lab) -> IO[str]:
-    try:
+@contextmanager
+def start_turn() -> Iterator[None]:
+    """Have this machine's CPUs to ourselves among all runs: the trial or restart of another lab waits, or we for it."""
+    path = LOCKS / "_turn.lock"  # no lab has this name, as theirs begin with a letter or a digit
+    with _name_path("all labs", path):
+        LOCKS.mkdir(exist_ok=True)
+        file = path.open("a")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _open_locked(path: Path, lab: Lab) -> FileIO:
+    with _name_path(f"lab {lab.name}", path):
         path.parent.mkdir(exist_ok=True)
-        file = path.open("a+")
-    except PermissionError as error:
-        raise XdpreproError(
-            f"lab {lab.name}: {error.filename}: {error.strerror}", hint=ROOT_HINT, status=PRIVILEGE
-        ) from None
+        # Without a buffer, which would hold what a full disk did not take and try again in close().
+        file = FileIO(path, "a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
-        owner = file.read() or "another process"
+        owner = _read_owner(file) or "another process"
         file.close()
         raise XdpreproError(f"lab {lab.name} is in use by {owner}", hint="wait until it ends", status=BUSY) from None
     with suppress(FileNotFoundError):
@@ -137,18 +160,57 @@ def _open_locked(path: Path, lab: Lab) -> IO[str]:
     return _open_locked(path, lab)
 
 
+def _check_cwd() -> None:
+    """Ansible asks for the current directory, although nothing is in it for us."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        hint = "change into another one"
+        raise XdpreproError("the current directory is no longer there", hint=hint, status=USAGE) from None
+
+
+def _read_owner(file: FileIO) -> str:
+    return file.read().decode(errors="backslashreplace")
+
+
+@contextmanager
+def _name_path(what: str, path: Path) -> Iterator[None]:
+    """What the file system refuses is for the user to mend: name the path, or `path` where the error has none."""
+    try:
+        yield
+    except OSError as error:
+        ordinary = isinstance(error, PermissionError) and os.geteuid()
+        raise XdpreproError(
+            f"{what}: {error.filename or path}: {error.strerror}",
+            hint=ROOT_HINT if ordinary else f"xdprepro writes to {LOCKS} and to the directory for temporary files",
+            status=PRIVILEGE if ordinary else FAILED,
+        ) from None
+
+
+def _make_env(home: Path) -> dict[str, str]:
+    """Ansible's environment: what it writes goes into `home` and not into the user's."""
+    return ANSIBLE_ENV | {
+        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
+        "ANSIBLE_REMOTE_TEMP": str(home / "remote"),
+    }
+
+
 def _find_inventory(name_or_path: str | Path) -> Path:
-    """A name is a directory under inventory/; anything with a slash in it is a path."""
-    by_path = "/" in str(name_or_path)
+    """A name is a directory under inventory/; anything with a slash in it is a path, and so are '.' and '..'."""
+    name = str(name_or_path)
+    by_path = "/" in name or name in (".", "..")
     # Not resolved: a link to an inventory directory is a lab of the link's name, as it is for Ansible.
-    path = Path(os.path.abspath(name_or_path)) if by_path else LABS / name_or_path  # noqa: PTH100
-    if path.is_dir():
+    path = Path(os.path.abspath(name)) if by_path else LABS / name  # noqa: PTH100
+    if not name or not os.path.isdir(path):  # noqa: PTH112  # is_dir() raises, where a name is too long
+        what = f"{path} is no directory" if by_path else f"no lab {name!r}"
+    elif not any((path / file).is_file() for file in INVENTORY_FILES):
+        # Ansible would read every file below the directory, whatever it is.
+        what = f"{path} is no inventory: there is no {' or '.join(INVENTORY_FILES)} in it"
+    else:
         return path
-    known = ", ".join(list_labs())
-    what = f"{path} is no directory" if by_path else f"no lab {str(name_or_path)!r}"
-    raise XdpreproError(
-        f"{what}; there are: {known}", hint="name one of them, or give the path of an inventory directory", status=USAGE
-    )
+    hint = "name one of them, or give the path of an inventory directory"
+    raise XdpreproError(f"{what}; there are: {', '.join(list_labs())}", hint=hint, status=USAGE)
 
 
 def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
@@ -157,14 +219,14 @@ def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     argv = ["--pdeathsig", "KILL", str(BIN / "ansible-playbook"), f"{name}.yml", *(["--check"] if check else [])]
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
-    with _start_scratch(lab) as directory, _hold_signals():
+    with _start_scratch(lab) as directory, _hold_signals(), _name_path(f"lab {lab.name}", directory):
         done = ansible_runner.run(
             private_data_dir=str(directory),
             project_dir=str(ROOT / "playbooks"),
             binary="setpriv",
             cmdline=shlex.join(argv),
             inventory=str(lab.path),
-            envvars=ANSIBLE_ENV,
+            envvars=_make_env(directory / "home"),
             quiet=True,
             event_handler=events.append,
             cancel_callback=lambda: False,
@@ -182,7 +244,8 @@ def _start_scratch(lab: Lab) -> Iterator[Path]:
     """ansible-runner's folder, at a known place: what a kill -9 leaves of it is removed by the next playbook."""
     directory = LOCKS / f"{lab.name}.play"
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    with _name_path(f"lab {lab.name}", directory):
+        directory.mkdir(parents=True)
     try:
         yield directory
     finally:

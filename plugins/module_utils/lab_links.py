@@ -44,6 +44,9 @@ KERNEL_LINKS = frozenset(
     ["lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0"]
 )
 
+# These are no links, but directories beside those of the links in /proc/sys/net/*/conf.
+NO_LINKS = frozenset(["all", "default"])
+
 # What the kernel allows: ETH_MIN_MTU and ETH_MAX_MTU for the MTU, rtnl_create_link() for the queues.
 MTU_RANGE = (68, 65535)
 QUEUES_RANGE = (1, 4096)
@@ -77,10 +80,13 @@ def fail(module: AnsibleModule, code: int | None, reason: str) -> None:
 
 
 def check_ifname(ifname: str) -> None:
-    """The rules of dev_valid_name() in the kernel."""
-    illegal = ifname in ("", ".", "..") or any(c in "/:" or c.isspace() for c in ifname)
+    """The rules of dev_valid_name() in the kernel, and no pattern: it would put a number in place of a '%d'."""
+    illegal = ifname in ("", ".", "..") or any(c in "/:%{" or c.isspace() for c in ifname)
     if illegal or len(ifname.encode()) >= IFNAMSIZ:
-        raise LabLinksError(f"{ifname!r} cannot name a link: 1 to {IFNAMSIZ - 1} bytes without '/', ':' and spaces")
+        allowed = f"1 to {IFNAMSIZ - 1} bytes without '/', ':', '%', '{{' and spaces"
+        raise LabLinksError(f"{ifname!r} cannot name a link: {allowed}")
+    if ifname in KERNEL_LINKS | NO_LINKS:
+        raise LabLinksError(f"{ifname!r} cannot name a link: the kernel uses the name in every namespace")
 
 
 def check_netns_name(name: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from xdprepro import provision
 from xdprepro.cli.output import note
+from xdprepro.lab import Lab
 
 LabName = Annotated[str, typer.Argument(metavar="LAB", help="A folder of inventory/, or the path of an inventory.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
@@ -18,8 +19,7 @@ def up(name: LabName, dry_run: DryRun = False) -> None:
     lab = provision.load_lab(name)
     with provision.start_lock(lab):
         result = provision.up(lab, check=dry_run)
-    what = "would change" if dry_run else "changed"
-    note(f"lab {lab.name} is up: {result.changed} {what}, {result.ok} as wanted, {result.duration_s:.1f} s")
+    _tell(lab, "up", result, dry_run=dry_run)
 
 
 def down(name: LabName, dry_run: DryRun = False) -> None:
@@ -28,5 +28,12 @@ def down(name: LabName, dry_run: DryRun = False) -> None:
     lab = provision.load_lab(name)
     with provision.start_lock(lab):
         result = provision.down(lab, check=dry_run)
-    what = "would change" if dry_run else "changed"
-    note(f"lab {lab.name} is down: {result.changed} {what}, {result.ok} as wanted, {result.duration_s:.1f} s")
+    _tell(lab, "down", result, dry_run=dry_run)
+
+
+def _tell(lab: Lab, what: str, result: provision.Provisioned, *, dry_run: bool) -> None:
+    as_wanted = result.ok - result.changed  # Ansible counts what it changed as ok, too
+    if dry_run:
+        note(f"lab {lab.name}: {what} would change {result.changed}, {as_wanted} are as wanted")
+    else:
+        note(f"lab {lab.name} is {what}: {result.changed} changed, {as_wanted} as wanted, {result.duration_s:.1f} s")
