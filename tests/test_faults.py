@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bad input and real faults by the command line: a clear error, its own exit status, nothing left behind."""
 
+import itertools
 import json
 import os
 import random
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, need
 
+from xdprepro import archive
 from xdprepro.errors import BUSY, FAILED, INTERRUPTED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE
 
 pytestmark = pytest.mark.netns
@@ -109,7 +111,7 @@ def sealed(lab: TestLab) -> list[Path]:
     [
         ("[[case]]\ncase = 'xdp.dorp.no-touch'", ("xdp.dorp.no-touch", "did you mean xdp.drop.no-touch?")),
         ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_lenn = 60", ("frame_lenn", "did you mean frame_len?")),
-        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 59", ("frame_len = 59", "60 to 9014")),
+        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 59", ("frame_len = 59", "60 to 3400")),
         ("[[case]]\ncase = 'xdp.drop.no-touch'\nattach_mode = 'generic'", ("'generic'", "native, skb")),
         ("[[case]\ncase = 1", ("not valid TOML", "line 1")),
         ("title = 'none'", ("no [[case]]",)),
@@ -379,12 +381,83 @@ def test_interrupt_seals_what_is_complete_as_partial(lab: TestLab) -> None:
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+def test_a_reader_that_goes_away_does_not_end_the_run(lab: TestLab, tmp_path: Path) -> None:
+    folder = tmp_path / "piped"
+    args = ["run", str(lab.suite(trials=3)), "--lab", str(lab.path), "--archive", str(folder)]
+    running = subprocess.Popen([*XDPREPRO, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stderr.readline()
+    running.stderr.close()
+    running.stdout.close()
+    running.wait(60)
+    [sealed_run] = folder.glob("*.h5")
+    assert json.loads(sealed_run.with_suffix(".json").read_text())["status"] == "complete"
+
+
+def test_a_terminal_that_is_closed_stops_the_run_and_seals_it(lab: TestLab, tmp_path: Path) -> None:
+    folder = tmp_path / "hung-up"
+    args = ["run", str(lab.suite(trials=60)), "--lab", str(lab.path), "--archive", str(folder)]
+    controller, terminal = os.openpty()
+    running = subprocess.Popen(
+        [*XDPREPRO, *args], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+    )
+    os.close(terminal)
+    wait_for(lambda: len(agents_of(running.pid)) == 2)
+    os.close(controller)
+    running.send_signal(signal.SIGHUP)
+    running.wait(60)
+    assert running.returncode != 0  # the table has nowhere to go, so it need not be INTERRUPTED
+    [sealed_run] = folder.glob("*.h5")
+    assert json.loads(sealed_run.with_suffix(".json").read_text())["status"] == "partial"
+    assert not attached_program(lab)
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_standard_stream_is_no_fault(lab: TestLab, closed: str) -> None:
+    number = {"stdout": 1, "stderr": 2}[closed]
+    prefix = ("sh", "-c", f'exec "$@" {number}>&-', "sh")
+    done = xdprepro(*lab.run_args(lab.suite()), prefix=prefix)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_behind_stdout_is_named(lab: TestLab) -> None:
+    done = xdprepro("suite", "show", "smoke", "--json", prefix=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
+    refused(done, STORAGE, "standard output: No space left on device")
+
+
+def test_two_labs_that_measure_at_once_take_turns(lab: TestLab, tmp_path: Path) -> None:
+    path = tmp_path / f"t{os.getpid()}"
+    shutil.copytree(ROOT / "inventory/veth", path)
+    assert xdprepro("up", str(path)).returncode == 0
+    other = TestLab(path, tmp_path / "archive")
+    try:
+        runs = [
+            subprocess.Popen(
+                [*XDPREPRO, *one.run_args(lab.suite(trials=4, measure_s=0.5), "--json")], stdout=subprocess.PIPE
+            )
+            for one in (lab, other)
+        ]
+        paths = [json.loads(run.communicate(timeout=90)[0])[0]["path"] for run in runs]
+        spans = [span for name in paths for span in spans_of(Path(name))]
+        assert len(spans) == 8
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans)))
+    finally:
+        assert xdprepro("down", str(path)).returncode == 0
+
+
+def spans_of(path: Path) -> list[tuple[int, int]]:
+    """From the first to the last sample of each trial of a sealed run, CLOCK_MONOTONIC_RAW."""
+    samples = [trial.dut.samples for trial in archive.load_run(path).trials]
+    return [(one[0].t0_ns, one[-1].t1_ns) for one in samples]
+
+
 @pytest.mark.timeout(900)
 def test_kill_at_random_moments_never_hurts_a_sealed_run_or_blocks_the_next(lab: TestLab) -> None:
     rng = random.Random(int(os.environ.get("XDPREPRO_TEST_SEED", "1")))
-    archive = lab.archive.parent / "killed"
+    folder = lab.archive.parent / "killed"
     suite = lab.suite(restarts=1, trials=2, measure_s=0.1)
-    args = ["run", str(suite), "--lab", str(lab.path), "--archive", str(archive)]
+    args = ["run", str(suite), "--lab", str(lab.path), "--archive", str(folder)]
     killed_in_trial = 0
     for round_number in range(30):
         running = subprocess.Popen([*XDPREPRO, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -400,17 +473,17 @@ def test_kill_at_random_moments_never_hurts_a_sealed_run_or_blocks_the_next(lab:
         # None of its children outlives it: no agent that holds a program, no playbook that goes on.
         wait_for(lambda gone=family: not any(alive(pid) for pid in gone))
         assert not attached_program(lab)
-        for path in archive.glob("*.h5"):
+        for path in folder.glob("*.h5"):
             verified = xdprepro("archive", "verify", str(path))
             assert verified.returncode == 0, f"round {round_number}: {verified.stdout}{verified.stderr}"
     assert killed_in_trial >= 5
-    assert list((archive / "journal").glob("*.journal")) or list(archive.glob("*.h5"))
+    assert list((folder / "journal").glob("*.journal")) or list(folder.glob("*.h5"))
     again = xdprepro(*args)
     assert again.returncode == 0, again.stderr
     assert not attached_program(lab)
-    recovered = xdprepro("archive", "recover", "--archive", str(archive))
+    recovered = xdprepro("archive", "recover", "--archive", str(folder))
     assert recovered.returncode == 0, recovered.stderr
-    assert not list((archive / "journal").glob("*.journal"))
+    assert not list((folder / "journal").glob("*.journal"))
 
 
 def alive(pid: int) -> bool:

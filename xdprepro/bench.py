@@ -155,15 +155,16 @@ def run_suite(
     session = _Session(lab, suite, prepare(lab, suite), runs, tell, stopped)
     with ExitStack() as stack:
         journals = [stack.enter_context(archive.Journal(directory, head)) for head in session.heads()]
+        can_seal = True
         try:
             session.measure(journals)
         except XdpreproError as error:
             # A full disk takes no sealed file either; the journals stay and can be recovered.
-            if error.status != STORAGE:
-                for outcome in session.seal(journals):
-                    tell(session.progress(f"sealed what is complete: {outcome.path}"))
+            can_seal = error.status != STORAGE
             raise
-        return session.seal(journals)
+        finally:
+            outcomes = session.seal(journals) if can_seal else []
+        return outcomes
 
 
 def find_flags(run: Run) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
@@ -264,8 +265,9 @@ class _Session:
                 self._trial(journal, run, number, slot)
 
     def _restart(self) -> None:
-        start_s = time.monotonic()
-        provision.restart(self.lab)
+        with provision.start_turn():
+            start_s = time.monotonic()
+            provision.restart(self.lab)
         for host, before in ((self.lab.dut, self.ready.dut), (self.lab.tester, self.ready.tester)):
             if changes := fingerprint.find_port_changes(before, read_probe(host)):
                 raise XdpreproError(
@@ -284,13 +286,15 @@ class _Session:
         end = {"rec": "trial_end", "slot": number, "status": "interrupted", "reason": "interrupted by the user"}
         start_s = time.monotonic()
         try:
-            run_trial(
-                self.lab,
-                case,
-                self.ready.cpus[slot.case_id],
-                range(self.ready.dut["rx_queues"]),
-                lambda side, message: journal.append({"rec": "line", "slot": number, "side": side, "msg": message}),
-            )
+            with provision.start_turn():
+                start_s = time.monotonic()
+                run_trial(
+                    self.lab,
+                    case,
+                    self.ready.cpus[slot.case_id],
+                    range(self.ready.dut["rx_queues"]),
+                    lambda side, message: journal.append({"rec": "line", "slot": number, "side": side, "msg": message}),
+                )
             end |= {"status": "ok", "reason": ""}
         except XdpreproError as error:
             if error.status == STORAGE:
