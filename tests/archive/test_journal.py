@@ -11,7 +11,7 @@ import pytest
 from disks import fill, start_as_nobody, start_file_limit, start_read_only, start_tmpfs
 from made import journal_records, make_run
 
-from xdprepro.archive import Journal, hold_journal, read_journal, recover, unsealed
+from xdprepro.archive import Journal, hold_journal, load_run, read_journal, recover, seal, unsealed
 from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 from xdprepro.sample import parse_journal
 
@@ -59,11 +59,40 @@ def test_journal_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> Non
         assert read_journal(path) == records[: sum(end <= cut for end in ends)], cut
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 5000, b"\0" * 100 + b"\n" + b"\xff" * 10, b"17 deadbeef {\n", b"\n\n9"])
-def test_rubbish_at_the_end_is_what_a_crash_leaves(tmp_path: Path, tail: bytes) -> None:
+@pytest.mark.parametrize("tail", [b"\0" * 5000, b"17 deadbeef {", b"17 dead\0\0", b"9"])
+def test_cut_record_and_unfilled_room_are_what_a_crash_leaves(tmp_path: Path, tail: bytes) -> None:
     path = write_journal(tmp_path, RECORDS)
     path.write_bytes(path.read_bytes() + tail)
     assert read_journal(path) == RECORDS
+
+
+@pytest.mark.parametrize("tail", [b"17 deadbeef {}\n", b"\xff", b"\0\n", b"\r\n", b"rec", b"17 deadbeef {\0}"])
+def test_rubbish_at_the_end_is_damage_that_is_named(tmp_path: Path, tail: bytes) -> None:
+    path = write_journal(tmp_path, RECORDS)
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    with pytest.raises(XdpreproError, match=f"{path}: damaged at byte {len(whole)},") as caught:
+        read_journal(path)
+    assert f"truncate --size {len(whole)}" in caught.value.hint
+    os.truncate(path, len(whole))
+    assert read_journal(path) == RECORDS
+
+
+def test_archive_moved_away_during_a_run_is_said_and_recovered_there(tmp_path: Path) -> None:
+    with Journal(tmp_path / "old", RECORDS[0]) as journal:
+        (tmp_path / "old").rename(tmp_path / "new")
+        for record in RECORDS[1:]:
+            journal.append(record)
+        with pytest.raises(XdpreproError, match=f"{journal.path}: No such file") as caught:
+            read_journal(journal.path)
+        with pytest.raises(XdpreproError, match="No such file or directory, while sealing run") as sealing:
+            seal(make_run(), tmp_path / "old", {}, ())
+    for error in (caught.value, sealing.value):
+        assert error.status == STORAGE
+        assert "xdprepro archive recover --archive NEW" in error.hint
+    path = recover(tmp_path / "new/journal" / journal.path.name, lambda run: ({}, ()))
+    assert path
+    assert load_run(path) == make_run()
 
 
 @pytest.mark.parametrize("where", ["length", "checksum", "content", "end of line"])

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Killed at any moment: what is sealed is readable, what is not can be recovered, and nothing is left over."""
 
+import gzip
+import json
 import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +17,11 @@ from typing import Any
 
 import pytest
 from made import FLAG_NAMES, journal_records, make_flags, make_run
+from made_trials import make_case_run
 
 from xdprepro.archive import (
     Journal,
+    canonical,
     load_run,
     read_journal,
     recover,
@@ -25,8 +30,10 @@ from xdprepro.archive import (
     unsealed,
     verify_run,
 )
+from xdprepro.archive.journal import format_record
 from xdprepro.errors import BUSY, STORAGE, XdpreproError
 from xdprepro.sample import Run, parse_journal
+from xdprepro.suite import Case
 
 FORK = multiprocessing.get_context("fork")
 CASE = "xsk.rxdrop.native.copy.60B"
@@ -191,6 +198,99 @@ def test_damaged_journal_is_named_and_stays(tmp_path: Path) -> None:
         recover(journal.path, flags_of)
     assert caught.value.status == STORAGE
     assert journal.path.read_bytes() == data
+
+
+def write_whole_journal(run: Run, directory: Path) -> Path:
+    first, *records = journal_records(run)
+    with Journal(directory, first) as journal:
+        for record in records:
+            journal.append(record)
+    return journal.path
+
+
+def without_first_line(data: bytes) -> bytes:
+    return data.partition(b"\n")[2]
+
+
+def change_record(number: int, **fields: Any) -> Callable[[bytes], bytes]:
+    """Set fields of one record, or take them out (None); its checksum is right."""
+
+    def change(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        record = json.loads(lines[number - 1].split(b" ", 2)[2]) | fields
+        lines[number - 1] = format_record({key: value for key, value in record.items() if value is not None})
+        return b"".join(lines)
+
+    return change
+
+
+SPOILT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "CRLF": (lambda data: data.replace(b"\n", b"\r\n"), "damaged at byte 0,"),
+    "gzip": (gzip.compress, "damaged at byte 0,"),
+    "random": (lambda data: random.Random(1).randbytes(len(data)), "damaged at byte 0,"),
+    "CRLF after line 1": (
+        lambda data: data.partition(b"\n")[0] + b"\n" + without_first_line(data).replace(b"\n", b"\r\n"),
+        "damaged at byte [1-9]",
+    ),
+    "cut in line 1": (lambda data: data[:100], "its first record is not whole"),
+    "zeros": (lambda data: bytes(len(data)), "its first record is not whole"),
+    "line 1 gone": (without_first_line, "record 1 is 'skip': the 'run' record that belongs before all others"),
+    "doubled": (lambda data: data + data, "record [0-9]+ is a second 'run' record"),
+    "no rec": (change_record(2, rec=None), "record 2 has no 'rec'"),
+    "no time": (change_record(3, t_utc_ns=None), r"record 3 \('boot'\) has no 't_utc_ns'"),
+    "huge time": (change_record(3, t_utc_ns=2**80), r"record 3 \('boot'\) has 't_utc_ns' of 12089"),
+    "no message": (change_record(5, msg={"edge": "start"}), "record 5 .* is no message of an agent: KeyError"),
+    "other run": (change_record(1, run_id="other"), "is the journal of another run, .* other.journal"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_journal_that_cannot_be_understood_is_named_and_stays(tmp_path: Path, name: str) -> None:
+    spoil, message = SPOILT[name]
+    path = write_whole_journal(small_run(), tmp_path)
+    data = spoil(path.read_bytes())
+    path.write_bytes(data)
+    with pytest.raises(XdpreproError, match=f"{path}: {message}") as caught:
+        recover(path, flags_of)
+    assert caught.value.status == STORAGE
+    assert "no measurement" not in caught.value.hint
+    assert path.read_bytes() == data
+    assert list(tmp_path.glob("*.h5")) == []
+
+
+def test_journal_without_a_byte_is_removed(tmp_path: Path) -> None:
+    path = write_whole_journal(small_run(), tmp_path)
+    os.truncate(path, 0)
+    assert recover(path, flags_of) is None
+    assert not path.exists()
+
+
+def recover_by_command(directory: Path) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "xdprepro", "archive", "recover", "--archive", str(directory)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_odd_entries_are_reported_and_the_other_journals_recovered(tmp_path: Path) -> None:
+    run = make_case_run(Case("xdp.drop.no-touch"), [100.0], run_id="run-m")
+    path = write_whole_journal(run, tmp_path)
+    path.with_name("a.journal").mkdir()
+    os.mkfifo(path.with_name("b.journal"))
+    path.with_name("c.journal").symlink_to("nowhere")
+    path.with_name("z.journal").write_bytes(path.read_bytes())
+    # Whole, but of a run whose fingerprint lacks what its trials are judged by.
+    write_whole_journal(small_run("y"), tmp_path)
+    odd = [path.with_name(f"{name}.journal") for name in "abcyz"]
+    assert unsealed(tmp_path) == [*odd[:3], path, *odd[3:]]
+    done = recover_by_command(tmp_path)
+    assert done.returncode == STORAGE
+    assert done.stdout == f"run-m: sealed as {tmp_path / 'run-m.h5'}\n"
+    assert "Traceback" not in done.stderr
+    wanted = [*["not a regular file"] * 2, "No such file", "its trials cannot", "is the journal of another run"]
+    for one, what in zip(odd, wanted, strict=True):
+        assert f"error: {one}: {what}" in done.stderr
+    assert "error: 5 of 6 journals were not recovered and stay" in done.stderr
+    assert sorted(path.parent.iterdir()) == odd
+    assert canonical(load_run(tmp_path / "run-m.h5")).trials == canonical(run).trials
 
 
 def test_journal_is_removed_only_when_its_run_is_sealed(tmp_path: Path) -> None:

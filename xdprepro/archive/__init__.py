@@ -9,15 +9,8 @@ from xdprepro.archive.check import Finding
 from xdprepro.archive.find import RunInfo, find_run, list_runs
 from xdprepro.archive.journal import Journal, hold_journal, read_journal
 from xdprepro.archive.read import load_flags, load_run
-from xdprepro.archive.seal import (
-    DEFAULT_DIRECTORY,
-    make_run_id,
-    prepare_directory,
-    recover,
-    remove_journal,
-    seal,
-    unsealed,
-)
+from xdprepro.archive.recover import recover, remove_journal, unsealed
+from xdprepro.archive.seal import DEFAULT_DIRECTORY, make_run_id, prepare_directory, seal
 from xdprepro.archive.verify import verify_run
 
 __all__ = [

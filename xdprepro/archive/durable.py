@@ -5,12 +5,14 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from xdprepro.errors import BUSY, STORAGE, XdpreproError
 
 _HINTS = {
+    0: "move it out of the archive",  # not of the system, but of open_file()
     errno.ENOSPC: "free some space there, or choose another folder with --archive",
     errno.EDQUOT: "free some of your quota, or choose another folder with --archive",
     errno.EFBIG: "raise the limit of file sizes (ulimit -f), or choose another folder with --archive",
@@ -23,11 +25,35 @@ _HINTS = {
 }
 
 
-def storage_error(error: OSError, path: Path, doing: str) -> XdpreproError:
-    """The error for a user whose disk refused: which file, why, what was being done, what to do now."""
+# A run holds its journal open, wherever the folder goes; what is opened by name afterwards is not found.
+_MOVED = "if the folder was moved, the journal is in it: 'xdprepro archive recover --archive NEW' seals the run there"
+
+
+def storage_error(error: OSError, path: Path, doing: str, *, moved: bool = False) -> XdpreproError:
+    """The error for a user whose disk refused: which file, why, what was being done, what to do now.
+
+    With `moved`, a file that is not there may be one of a run whose folder was moved away.
+    """
     reason = os.strerror(error.errno) if error.errno else str(error)
     hint = _HINTS.get(error.errno or 0, "choose another folder with --archive")
+    if moved and error.errno == errno.ENOENT:
+        hint = _MOVED
     return XdpreproError(f"{path}: {reason}, while {doing}", hint=hint, status=STORAGE)
+
+
+def open_file(path: Path) -> int:
+    """A file descriptor to read from; never one of a pipe, a device or a folder, and no waiting for the other end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError("not a regular file")
+    return fd
+
+
+def read_file(path: Path) -> bytes:
+    """All bytes of a regular file."""
+    with open(open_file(path), "rb") as file:
+        return file.read()
 
 
 def list_files(folder: Path, suffix: str) -> list[Path]:
@@ -75,7 +101,7 @@ def write_durably(
                 sync_directory(path.parent)
             path.chmod(0o444)
     except OSError as error:
-        raise storage_error(error, path, doing) from None
+        raise storage_error(error, path, doing, moved=True) from None
 
 
 @contextlib.contextmanager
@@ -101,7 +127,7 @@ def _lock_part(part: Path) -> Iterator[int]:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    if path.read_bytes() != data:
+    if read_file(path) != data:
         raise XdpreproError(
             f"{path}: is there already, with other content",
             hint=f"check it with 'xdprepro archive verify {path}'; move it away if it is damaged",

@@ -17,13 +17,15 @@ from typing import Any, Self
 
 import google_crc32c
 
-from xdprepro.archive.durable import storage_error, sync_directory
+from xdprepro.archive.durable import open_file, read_file, storage_error, sync_directory
 from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 
 FOLDER = "journal"
 SYNC_EVERY_S = 1.0
 RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 _LINE = re.compile(rb"([0-9]{1,12}) ([0-9a-f]{8}) (.*)", re.DOTALL)
+# What a crash leaves behind the last whole record: the beginning of one, and room that the disk never filled.
+_CRASH_TAIL = re.compile(rb"(?:[0-9]{1,12}(?: [0-9a-f]{0,8}|(?: [0-9a-f]{8} [ -~]*))?)?\0*")
 
 
 def journal_path(directory: Path, run_id: str) -> Path:
@@ -111,26 +113,25 @@ def format_record(record: Mapping[str, Any]) -> bytes:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """All whole records. What a crash leaves at the end is passed over; damage before a whole record is an error."""
+    """All whole records. What a crash leaves at the end is passed over; anything else unreadable is an error."""
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
-        raise storage_error(error, path, "reading the journal") from None
+        raise storage_error(error, path, "reading the journal", moved=True) from None
     records: list[dict[str, Any]] = []
-    offset, damaged = 0, -1
+    offset = 0
     for line in data.split(b"\n"):
         record = _parse_record(line)
-        if record is not None and damaged >= 0:
-            raise XdpreproError(
-                f"{path}: damaged at byte {damaged}, with whole records after it",
-                hint="this is no crash of xdprepro; restore the file, or cut it there to keep what is before",
-                status=STORAGE,
-            )
-        if record is not None:
-            records.append(record)
-        elif line and damaged < 0:
-            damaged = offset
+        if record is None:
+            break
+        records.append(record)
         offset += len(line) + 1
+    if not _CRASH_TAIL.fullmatch(data, offset):
+        raise XdpreproError(
+            f"{path}: damaged at byte {offset}, and not as a crash leaves the end of a journal",
+            hint=f"restore it; or, in a copy of it, 'truncate --size {offset}' keeps the {len(records)} records before",
+            status=STORAGE,
+        )
     return records
 
 
@@ -138,7 +139,10 @@ def _parse_record(line: bytes) -> dict[str, Any] | None:
     found = _LINE.fullmatch(line)
     if not found or int(found[1]) != len(found[3]) or int(found[2], 16) != google_crc32c.value(found[3]):
         return None
-    record = json.loads(found[3])
+    try:
+        record = json.loads(found[3])
+    except (ValueError, RecursionError):
+        return None
     return record if isinstance(record, dict) else None
 
 
@@ -146,7 +150,7 @@ def _parse_record(line: bytes) -> dict[str, Any] | None:
 def hold_journal(path: Path) -> Iterator[None]:
     """Keep others off a journal whose writer is gone; one that is still being written is refused."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except OSError as error:
         raise storage_error(error, path, "reading the journal") from None
     try:

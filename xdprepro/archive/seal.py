@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a run to its sealed file, and from a journal that a crash left to what can be saved of it."""
+"""From a run to its sealed file."""
 
-import hashlib
 import secrets
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdprepro.archive.canonical import canonical
 from xdprepro.archive.check import check_structure
-from xdprepro.archive.durable import list_files, sidecar, storage_error, sync_directory, write_durably
+from xdprepro.archive.durable import sidecar, storage_error, write_durably
 from xdprepro.archive.find import format_manifest, make_info
 from xdprepro.archive.hdf5 import HDF5_ERRORS, explain, open_run
-from xdprepro.archive.journal import FOLDER, hold_journal, read_journal
 from xdprepro.archive.read import load_flags, load_run, read_run
 from xdprepro.archive.write import build_image
-from xdprepro.errors import BUSY, STORAGE, XdpreproError
-from xdprepro.sample import Run, TrialKey, parse_journal
+from xdprepro.errors import STORAGE, XdpreproError
+from xdprepro.sample import Run, TrialKey
 
 DEFAULT_DIRECTORY = Path(__file__).parents[2] / "archive/runs"
 
@@ -87,58 +85,3 @@ def _check_part(part: Path, data: bytes, run: Run) -> None:
             hint="the journal is kept: run 'xdprepro archive recover' on a sound disk",
             status=STORAGE,
         )
-
-
-def unsealed(directory: Path) -> list[Path]:
-    """The journals whose writer is gone, the oldest first: what a crash or a full disk left."""
-    left = []
-    for path in list_files(directory / FOLDER, ".journal"):
-        try:
-            with hold_journal(path):
-                left.append(path)
-        except XdpreproError as error:
-            if error.status != BUSY:
-                raise
-    return left
-
-
-def recover(journal: Path, flags_of: Callable[[Run], tuple[Mapping[TrialKey, int], Sequence[str]]]) -> Path | None:
-    """Seal what a journal holds, as `partial` unless it was complete, then remove it.
-
-    Nothing is sealed of a journal in which no trial began. Raises XdpreproError(status=BUSY) while the writer lives.
-    """
-    with hold_journal(journal):
-        records = read_journal(journal)
-        # Killed before its first record was whole, a journal is empty.
-        run = parse_journal(records) if records else None
-        path = seal(run, journal.parent.parent, *flags_of(run)) if run and run.trials else None
-        remove_journal(journal)
-    return path
-
-
-def remove_journal(journal: Path) -> None:
-    """Remove the journal of a run that is sealed, or in which no trial was finished; any other is refused."""
-    path = journal.parent.parent / f"{journal.stem}.h5"
-    try:
-        if not _is_whole(path) and (count := _count_finished(journal)):
-            raise XdpreproError(
-                f"{journal}: not removed, its {count} finished trials are not sealed",
-                hint="seal them with 'xdprepro archive recover'",
-                status=STORAGE,
-            )
-        journal.unlink()
-        sync_directory(journal.parent)
-    except OSError as error:
-        raise storage_error(error, journal, "removing the journal") from None
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a sealed file and its checksum are there and agree."""
-    if not (path.exists() and sidecar(path).exists()):
-        return False
-    return sidecar(path).read_text().split()[:1] == [hashlib.sha256(path.read_bytes()).hexdigest()]
-
-
-def _count_finished(journal: Path) -> int:
-    ends = [record for record in read_journal(journal) if record["rec"] == "trial_end"]
-    return sum(1 for record in ends if record["status"] in ("ok", "failed"))

@@ -10,7 +10,7 @@ import typer
 from xdprepro import archive, bench, report
 from xdprepro.cli.output import Json, note, print_json, print_table, print_tables
 from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
-from xdprepro.errors import STORAGE, USAGE, XdpreproError
+from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 from xdprepro.table import Table
 from xdprepro.table import as_json as table_json
 from xdprepro.view import RunView, TrialView, view_run
@@ -27,9 +27,12 @@ TrialsOf = typer.Option(
 @app.command("ls")
 def list_runs(directory: ArchiveDir = None, as_json: Json = False) -> None:
     """List the sealed runs, oldest first."""
-    runs = archive.list_runs(archive_folder(directory))
+    folder = archive_folder(directory)
+    runs = archive.list_runs(folder)
+    if not folder.exists():
+        note(f"note: {folder} does not exist yet; 'xdprepro run' makes it")
     if as_json:
-        print_json([{**asdict(run), "path": str(run.path)} for run in runs])
+        print_json([_printable({**asdict(run), "path": str(run.path)}) for run in runs])
         return
     rows = [
         [
@@ -47,7 +50,16 @@ def list_runs(directory: ArchiveDir = None, as_json: Json = False) -> None:
         for run in runs
     ]
     columns = ["run", "created, UTC", "status", "suite", "lab", "kernel", "trials", "failed", "flagged", "problem"]
-    print_table("Runs", columns, rows, left=(0, 1, 2, 3, 4, 5, 9))
+    print_table("Runs", columns, _printable(rows), left=(0, 1, 2, 3, 4, 5, 9))
+
+
+def _printable(value: Any) -> Any:
+    """File names can be of bytes that are no text."""
+    if isinstance(value, dict):
+        return {key: _printable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(one) for one in value]
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 @app.command("show")
@@ -103,10 +115,23 @@ def verify(names: RunNames, directory: ArchiveDir = None, as_json: Json = False)
 
 @app.command("recover")
 def recover(directory: ArchiveDir = None) -> None:
-    """Seal what interrupted runs left in their journals, as partial; their finished trials are as good as any."""
+    """Seal what interrupted runs left in their journals, as partial; their finished trials are as good as any.
+
+    A journal that cannot be sealed stays and is reported, and the others are recovered all the same.
+    """
     left = archive.unsealed(archive_folder(directory))
+    kept = 0
     for journal in left:
-        path = archive.recover(journal, bench.find_flags)
-        print(f"{journal.stem}: {f'sealed as {path}' if path else 'no trial had begun, removed'}")
+        try:
+            path = archive.recover(journal, bench.find_flags)
+        except XdpreproError as error:
+            kept += error.status != BUSY
+            note(f"error: {error.message}")
+            if error.hint:
+                note(f"hint: {error.hint}")
+        else:
+            print(f"{journal.stem}: {f'sealed as {path}' if path else 'no trial had begun, removed'}")
     if not left:
         note("nothing to recover: every journal belongs to a run that goes on, or is sealed")
+    if kept:
+        raise XdpreproError(f"{kept} of {len(left)} journals were not recovered and stay", status=STORAGE)
