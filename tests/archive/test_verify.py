@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from disks import start_as_nobody
 from made import FLAG_NAMES, make_flags, make_run
 
-from xdprepro.archive import Finding, load_run, seal, verify_run
+from xdprepro.archive import Finding, load_flags, load_run, seal, verify_run
 from xdprepro.archive.digest import content_digest
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.sample import Run
@@ -234,3 +235,17 @@ def test_dimensions_in_another_order_are_named(sealed: Path) -> None:
 def test_change_that_keeps_every_checksum_breaks_the_content_digest(sealed: Path) -> None:
     found = spoil(sealed, set_value(f"{WHERE}/counters", (0, 0, 2, 0, 0, 1), 2**63), digest=False)
     assert found == [Finding("/", "content_digest is not that of the content")]
+    assert load_run(sealed)
+    sealed.with_name(f"{sealed.name}.sha256").unlink()
+    for load in (load_run, load_flags):
+        with pytest.raises(XdpreproError, match=f"{sealed}: damaged: its content_digest") as caught:
+            load(sealed)
+        assert caught.value.status == STORAGE
+
+
+@pytest.mark.parametrize("suffix", [".h5.sha256", ".json"])
+def test_pipe_beside_a_file_is_a_finding(sealed: Path, suffix: str) -> None:
+    beside = sealed.with_name(f"{sealed.stem}{suffix}")
+    beside.unlink()
+    os.mkfifo(beside)
+    assert where(sealed) == {beside.name}

@@ -4,11 +4,13 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xdprepro.archive.durable import sidecar, storage_error
+from xdprepro.archive.digest import content_digest
+from xdprepro.archive.durable import read_file, sidecar, storage_error
 from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, explain, open_run, read_document, read_text
 from xdprepro.archive.schema import ABSENT, BOOT_KINDS
 from xdprepro.errors import STORAGE, XdpreproError
@@ -28,36 +30,40 @@ def load_run(path: Path) -> Run:
     Raises XdpreproError(status=STORAGE) for a file that is damaged or not the one its checksum is of, and for one of a
     newer major schema version.
     """
-    _check_digest(path)
-    with open_run(path) as file:
-        try:
-            return read_run(file)
-        except HDF5_ERRORS as error:
-            raise _damaged(path, explain(error)) from error
+    with _open_sealed(path) as file:
+        return read_run(file)
 
 
 def load_flags(path: Path) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
     """The flags of every trial as bit masks, and the names of the bits."""
-    _check_digest(path)
+    with _open_sealed(path) as file:
+        names = tuple(read_text(file, "flag_names").split())
+        return {key: mask for case_id, group in _iter_cases(file) for key, mask in _flags(case_id, group)}, names
+
+
+@contextmanager
+def _open_sealed(path: Path) -> Iterator[File]:
+    """A file that is as it was sealed, by the checksum beside it, or without one by its content digest."""
+    proven = _has_checksum(path)
     with open_run(path) as file:
         try:
-            names = tuple(read_text(file, "flag_names").split())
-            return {key: mask for case_id, group in _iter_cases(file) for key, mask in _flags(case_id, group)}, names
+            if not proven and content_digest(file) != read_text(file, "content_digest"):
+                raise _damaged(path, "its content_digest is not that of its content")
+            yield file
         except HDF5_ERRORS as error:
             raise _damaged(path, explain(error)) from error
 
 
-def _check_digest(path: Path) -> None:
-    """Before libhdf5 sees a file, hold it against the checksum beside it, if there is one."""
+def _has_checksum(path: Path) -> bool:
+    """Whether there is a checksum beside a file; before libhdf5 sees a file, one that does not agree is refused."""
     try:
-        wanted = sidecar(path).read_text(encoding="utf-8", errors="replace").split()[:1]
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return
+        found = hashlib.sha256(read_file(path)).hexdigest()
+        wanted = read_file(sidecar(path)).decode(errors="replace").split()[:1] if sidecar(path).exists() else None
     except OSError as error:
         raise storage_error(error, path, "reading it") from None
-    if wanted != [found]:
-        raise _damaged(path, f"its SHA-256 is {found}, {sidecar(path).name} says {' '.join(wanted) or 'nothing'}")
+    if wanted not in (None, [found]):
+        raise _damaged(path, f"its SHA-256 is {found}, {sidecar(path).name} says {' '.join(wanted or ()) or 'nothing'}")
+    return wanted is not None
 
 
 def read_run(file: File) -> Run:

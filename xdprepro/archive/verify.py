@@ -13,7 +13,7 @@ import numpy as np
 
 from xdprepro.archive.check import Finding, check_structure
 from xdprepro.archive.digest import content_digest
-from xdprepro.archive.durable import sidecar
+from xdprepro.archive.durable import read_file, sidecar
 from xdprepro.archive.find import read_manifest
 from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, explain, open_run, read_document, read_text
 from xdprepro.archive.read import read_run
@@ -34,7 +34,7 @@ def verify_run(path: Path, *, limit_s: float = 120.0) -> list[Finding]:
             return [Finding(path.name, "there is no such file")]
         outside = list(_iter_sidecar_findings(path))
     except OSError as error:
-        return [Finding(path.name, f"cannot be read: {error.strerror}")]
+        return [Finding(path.name, f"cannot be read: {error.strerror or error}")]
     return [*outside, *(_check_apart(path, limit_s) if outside else _check_inside(path))]
 
 
@@ -64,11 +64,11 @@ def _send_findings(path: Path, pipe: Connection) -> None:
 
 def _iter_sidecar_findings(path: Path) -> Iterator[Finding]:
     beside = sidecar(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_file(path)).hexdigest()
     try:
-        words = beside.read_text(encoding="utf-8", errors="replace").split()
+        words = read_file(beside).decode(errors="replace").split()
     except OSError as error:
-        yield Finding(beside.name, f"cannot be read: {error.strerror}")
+        yield Finding(beside.name, f"cannot be read: {error.strerror or error}")
     else:
         if words[1:] != [path.name]:
             yield Finding(beside.name, f"is not about {path.name}")
