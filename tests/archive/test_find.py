@@ -2,16 +2,20 @@
 """Finding runs: by path, id, beginning and age, whatever lies in the folder."""
 
 import json
+import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 from disks import start_as_nobody
 from made import FLAG_NAMES, T_UTC_NS, make_flags, make_run
 
 from xdprepro.archive import find_run, list_runs, load_run, make_run_id, seal
+from xdprepro.archive.digest import content_digest
 from xdprepro.errors import STORAGE, USAGE, XdpreproError
 
 IDS = [
@@ -101,7 +105,13 @@ def test_list_needs_no_hdf5_file_while_the_manifests_fit(archive: Path) -> None:
     assert list_runs(archive) == wanted
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "other run", "not json", "wrong type", "list", "more keys"])
+DAMAGES = [
+    *("missing", "cut", "other run", "not json", "nested", "wrong type", "list", "more keys", "huge", "before time"),
+    *("odd text", "odd case", "odd status", "problem", "folder", "pipe"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_file_itself_answers_where_the_manifest_does_not_fit(archive: Path, damage: str) -> None:
     wanted = list_runs(archive)
     manifest = archive / f"{IDS[0]}.json"
@@ -114,22 +124,69 @@ def test_file_itself_answers_where_the_manifest_does_not_fit(archive: Path, dama
         "wrong type": json.dumps(values | {"trials": "3"}),
         "list": "[]",
         "more keys": json.dumps(values | {"new": 1}),
+        "nested": "[" * 100_000,
+        "huge": json.dumps(values | {"created_utc_ns": 2**80}),
+        "before time": json.dumps(values | {"created_utc_ns": -(2**70)}),
+        "odd text": json.dumps(values | {"lab": "\udc80"}),
+        "odd case": json.dumps(values | {"cases": ["\ud800"]}),
+        "odd status": json.dumps(values | {"status": "unreadable"}),
+        "problem": json.dumps(values | {"problem": "none"}),
     }
-    if damage == "missing":
-        manifest.unlink()
-    else:
+    manifest.unlink()
+    if damage == "folder":
+        manifest.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(manifest)
+    elif damage != "missing":
         manifest.write_text(damaged[damage])
     assert list_runs(archive) == wanted
 
 
-def test_unreadable_file_is_listed_as_such_and_is_not_the_latest(archive: Path) -> None:
+def test_unreadable_file_keeps_its_place_and_is_not_passed_by(archive: Path) -> None:
     path = archive / f"{IDS[1]}.h5"
-    path.chmod(0o644)
-    path.write_bytes(path.read_bytes()[:1000])
-    infos = {info.run_id: info for info in list_runs(archive)}
-    assert infos[IDS[1]].status == "unreadable"
-    assert str(path) in infos[IDS[1]].problem
-    assert find_run(archive, "latest") == archive / f"{IDS[2]}.h5"
+    os.truncate(path, path.stat().st_size - 1)
+    infos = list_runs(archive)
+    assert [info.run_id for info in infos] == [IDS[0], IDS[2], IDS[1]]
+    assert infos[-1].status == "unreadable"
+    assert str(path) in infos[-1].problem
+    with pytest.raises(XdpreproError, match=f"latest: {path}: damaged: its SHA-256") as caught:
+        find_run(archive, "latest")
+    assert caught.value.status == STORAGE
+    assert find_run(archive, "latest~1") == archive / f"{IDS[2]}.h5"
+
+
+def test_unreadable_file_without_a_manifest_stands_where_its_id_says(tmp_path: Path) -> None:
+    old = make_run(created_utc_ns=time.time_ns() - 10**10)
+    new = make_run(run_id=make_run_id(), boots=1, trials=1, samples=2)
+    older = seal(old, tmp_path, {}, FLAG_NAMES)
+    path = seal(new, tmp_path, {}, FLAG_NAMES)
+    path.with_suffix(".json").unlink()
+    os.truncate(path, 1000)
+    with pytest.raises(XdpreproError, match=f"latest: {path}: damaged"):
+        find_run(tmp_path, "latest")
+    assert find_run(tmp_path, "latest~1") == older
+
+
+@pytest.mark.parametrize("name", [IDS[1], "odd"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "no hdf5"])
+def test_what_is_no_sealed_file_is_listed_as_unreadable(archive: Path, kind: str, name: str) -> None:
+    path = archive / f"{name}.h5"
+    path.unlink(missing_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to("nowhere")
+        case _:
+            path.touch()
+    assert [info.run_id for info in list_runs(archive) if info.status == "unreadable" and info.problem] == [name]
+    if name == "odd":
+        assert find_run(archive, "latest") == archive / f"{IDS[1]}.h5"
+    else:
+        with pytest.raises(XdpreproError, match=f"latest: {path}: "):
+            find_run(archive, "latest")
 
 
 def test_folder_that_may_not_be_listed_is_not_taken_for_empty(archive: Path) -> None:
@@ -160,9 +217,10 @@ def rewrite(path: Path, version: str) -> Path:
     newer = path.with_name("newer.h5")
     newer.write_bytes(path.read_bytes())
     with h5py.File(newer, "r+") as file:
-        file.attrs["schema_version"] = version
-        file.attrs["min_reader_version"] = "9.1"
+        file.attrs["schema_version"] = np.bytes_(version.encode())
+        file.attrs["min_reader_version"] = np.bytes_(b"9.1")
         file.create_group("something_new")
+        file.attrs["content_digest"] = np.bytes_(content_digest(file).encode())
     return newer
 
 
@@ -172,7 +230,7 @@ def test_newer_major_version_is_refused_by_name(archive: Path) -> None:
         load_run(newer)
     assert caught.value.status == STORAGE
     assert "9.1" in caught.value.hint
-    assert [info.status for info in list_runs(archive)].count("unreadable") == 1
+    assert [info.run_id for info in list_runs(archive) if info.status == "unreadable"] == ["newer"]
 
 
 def test_newer_minor_version_is_read(archive: Path) -> None:
@@ -180,9 +238,15 @@ def test_newer_minor_version_is_read(archive: Path) -> None:
     assert load_run(rewrite(path, "1.7.0")) == load_run(path)
 
 
-def test_run_is_the_same_from_a_file_under_another_name(archive: Path) -> None:
-    path = archive / f"{IDS[0]}.h5"
+def test_copy_under_another_name_reads_the_same_and_is_not_the_latest(archive: Path) -> None:
+    path = archive / f"{IDS[1]}.h5"
     copy = archive / "copy.h5"
-    copy.write_bytes(path.read_bytes())
+    shutil.copy(path, copy)
     assert load_run(copy) == load_run(path)
-    assert replace(list_runs(archive)[0], path=copy) in list_runs(archive)
+    problem = f"{copy}: a copy of {path.name}, and not counted"
+    assert replace(list_runs(archive)[-1], path=copy, problem=problem) in list_runs(archive)
+    assert find_run(archive, "latest") == path
+    assert find_run(archive, "latest~1") == archive / f"{IDS[2]}.h5"
+    path.unlink()
+    assert f"{copy}: renamed from {path.name}, and not counted" in [info.problem for info in list_runs(archive)]
+    assert find_run(archive, "latest") == archive / f"{IDS[2]}.h5"

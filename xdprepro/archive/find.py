@@ -3,25 +3,29 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, fields
+from dataclasses import Field, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_origin
 
-from xdprepro.archive.durable import list_files
+from xdprepro.archive.durable import list_files, read_file
+from xdprepro.archive.hdf5 import HDF5_ERRORS, explain
 from xdprepro.archive.read import load_flags, load_run
 from xdprepro.archive.schema import SCHEMA_VERSION
-from xdprepro.errors import USAGE, XdpreproError
-from xdprepro.sample import Run, TrialKey
+from xdprepro.errors import STORAGE, USAGE, XdpreproError
+from xdprepro.sample import RUN_STATUSES, Run, TrialKey
 
 UNREADABLE = "unreadable"
 SHORTEST_PREFIX = 4
 SHOWN_CANDIDATES = 8
+# RFC 9562: a UUID of version 7 begins with the milliseconds of its making.
+_UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A sealed run at a glance. `status` is `unreadable`, with `problem`, for a file that cannot be read."""
+    """A sealed run at a glance. `problem` says why a file cannot be read (`status` is `unreadable`) or is misnamed."""
 
     path: Path
     run_id: str
@@ -87,17 +91,29 @@ def format_manifest(info: RunInfo) -> bytes:
 def read_info(path: Path) -> RunInfo:
     """The glance taken from the sealed file itself."""
     flags, _ = load_flags(path)
-    return make_info(path, path.read_bytes(), load_run(path), flags)
+    info = make_info(path, read_file(path), load_run(path), flags)
+    if not _has_types(info):
+        raise TypeError("it says things of the wrong type")
+    return info
 
 
 def read_manifest(path: Path) -> RunInfo | None:
     """The glance from the manifest beside a sealed file, or nothing where there is none that fits the file."""
     try:
-        values = json.loads(path.with_suffix(".json").read_bytes())
-        info = RunInfo(path=path, **{key: _freeze(value) for key, value in values.items()})
-    except (OSError, ValueError, TypeError, AttributeError):
+        info = _parse_manifest(path)
+        return info if info and info.size_bytes == path.stat().st_size else None
+    except OSError:
         return None
-    fits = info.run_id == path.stem and info.size_bytes == path.stat().st_size
+
+
+def _parse_manifest(path: Path) -> RunInfo | None:
+    """What the manifest beside a sealed file says, if it is one of that run."""
+    try:
+        values = json.loads(read_file(path.with_suffix(".json")))
+        info = RunInfo(path=path, **{key: _freeze(value) for key, value in values.items()})
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    fits = info.run_id == path.stem and info.status in RUN_STATUSES and not info.problem
     return info if fits and _has_types(info) else None
 
 
@@ -106,7 +122,18 @@ def _freeze(value: Any) -> Any:
 
 
 def _has_types(info: RunInfo) -> bool:
-    return all(type(getattr(info, field.name)) is _type_of(field) for field in fields(info) if field.name != "path")
+    """Whether each field is of its type and can be stored and printed."""
+    values = {field: getattr(info, field.name) for field in fields(info) if field.name != "path"}
+    return all(type(value) is _type_of(field) and _is_plain(value) for field, value in values.items())
+
+
+def _is_plain(value: Any) -> bool:
+    """Whole text (no half of a surrogate pair), a 64-bit number, or a list of texts."""
+    if isinstance(value, tuple):
+        return all(isinstance(one, str) and _is_plain(one) for one in value)
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode() == value
+    return bool(0 <= value < 2**63)
 
 
 def _type_of(field: Field[Any]) -> Any:
@@ -123,16 +150,32 @@ def _look(path: Path) -> RunInfo:
     if info := read_manifest(path):
         return info
     try:
-        return read_info(path)
+        info = read_info(path)
     except XdpreproError as error:
-        blank = {field.name: _type_of(field)() for field in fields(RunInfo)}
-        return RunInfo(**blank | {"path": path, "run_id": path.stem, "status": UNREADABLE, "problem": error.message})
+        return _blank_info(path, error.message)
+    except (OSError, *HDF5_ERRORS) as error:
+        return _blank_info(path, f"{path}: damaged: {explain(error)}")
+    if info.run_id == path.stem:
+        return info
+    proper = path.with_name(f"{info.run_id}.h5")
+    what = "a copy of" if proper.exists() else "renamed from"
+    return replace(info, problem=f"{path}: {what} {proper.name}, and not counted")
+
+
+def _blank_info(path: Path, problem: str) -> RunInfo:
+    """A file that cannot be read; its manifest, or else its run id, may still say when it was made."""
+    blank = {field.name: _type_of(field)() for field in fields(RunInfo) if field.name != "path"}
+    said, made = _parse_manifest(path), _UUID7.fullmatch(path.stem)
+    created_utc_ns = said.created_utc_ns if said else int(made[1] + made[2], 16) * 10**6 if made else 0
+    known = {"run_id": path.stem, "status": UNREADABLE, "problem": problem, "created_utc_ns": created_utc_ns}
+    return RunInfo(path=path, **blank | known)
 
 
 def find_run(directory: Path, selector: str) -> Path:
     """The sealed file that a path, a run id, its beginning, `latest` or `latest~N` means.
 
-    Raises XdpreproError(status=USAGE) where it means none or several, and says which there are.
+    Raises XdpreproError(status=USAGE) where it means none or several, and says which there are; `latest` counts the
+    files that cannot be read as well, and does not pass one by: XdpreproError(status=STORAGE).
     """
     if selector.endswith(".h5") or "/" in selector:
         if not Path(selector).is_file():
@@ -166,11 +209,15 @@ _HINT = "'xdprepro archive ls' lists the runs; 'latest' and 'latest~1' are the n
 
 
 def _find_latest(directory: Path, selector: str, back: int) -> Path:
-    runs = [info for info in list_runs(directory) if info.status != UNREADABLE]
+    runs = [info for info in list_runs(directory) if info.run_id == info.path.stem]
     if back >= len(runs):
         hint = _HINT if runs else "measure one: 'xdprepro run smoke --lab veth'"
         raise XdpreproError(f"{selector}: {directory} has {len(runs)} sealed runs", hint=hint, status=USAGE)
-    return runs[-1 - back].path
+    info = runs[-1 - back]
+    if info.status == UNREADABLE:
+        hint = f"'xdprepro archive verify {info.path}' names what is damaged; or name another run by its id"
+        raise XdpreproError(f"{selector}: {info.problem}", hint=hint, status=STORAGE)
+    return info.path
 
 
 def _candidates(run_ids: Sequence[str]) -> str:
