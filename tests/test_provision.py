@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -265,6 +265,65 @@ for _ in range(100):
     for other in others:
         said = other.communicate()
         assert other.returncode == 0, said
+
+
+def run_xdprepro(*args: str, under: Sequence[str] = (), env: Mapping[str, str] = os.environ) -> tuple[int, str]:
+    """Exit status and standard error of the program itself, which `under` may put into surroundings of its own."""
+    argv = [*under, sys.executable, "-m", "xdprepro", *args]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=ROOT)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+def test_without_a_path_programs_are_still_found(lab: Lab, root_user: None) -> None:
+    env = {key: value for key, value in os.environ.items() if key != "PATH"}
+    assert run_xdprepro("--version", env=env) == (0, "")
+    assert run_xdprepro("up", str(lab.path), "--dry-run", env=env)[0] == 0
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("root_user")
+def test_no_home_is_needed_and_nothing_is_written_to_it(lab: Lab, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    for path in (home, Path("/dev/null")):
+        status, said = run_xdprepro("up", str(lab.path), env=os.environ | {"HOME": str(path)})
+        assert status == 0, said
+    assert list(home.iterdir()) == []
+
+
+# What is done to the place of the locks, and what is named then; in a mount namespace, so to nobody else's.
+PLACES = {
+    "read-only": ("mount -o remount,ro $0", ".lock: Read-only file system"),
+    "full": ("head -c 100000 /dev/zero >$0/x", ".lock: No space left on device"),
+    "lock is a directory": ("mkdir $0/$1.lock", ".lock: Is a directory"),
+    "scratch is a file": ("touch $0/$1.play", ".play: File exists"),
+    "little space": ("head -c 57344 /dev/zero >$0/x", ".play: No space left on device"),
+}
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("root_user")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_for_locks_that_cannot_be_used_is_named(lab: Lab, place: str) -> None:
+    change, words = PLACES[place]
+    script = f'mount -t tmpfs -o size=64k none "$0" || exit 99\n({change}) 2>&-\nshift; exec "$@"'
+    provision.LOCKS.mkdir(exist_ok=True)
+    under = ["unshare", "--mount", "sh", "-c", script, str(provision.LOCKS), lab.name]
+    status, said = run_xdprepro("up", str(lab.path), under=under)
+    assert (status, said.splitlines()[0]) == (FAILED, f"error: lab {lab.name}: {provision.LOCKS}/{lab.name}{words}")
+    assert "hint: xdprepro writes to /run/xdprepro " in said
+    assert namespace_exists(lab) == [False, False]
+
+
+def test_arguments_that_are_no_text_are_written_into_the_lock(
+    lab: Lab, root_user: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["xdprepro", "run", os.fsdecode(b"a\xff.toml")])
+    with provision.start_lock(lab):
+        assert (provision.LOCKS / f"{lab.name}.lock").read_bytes().endswith(b"(xdprepro run 'a\xff.toml')")
+        with pytest.raises(XdpreproError, match=r"in use by .* \(xdprepro run 'a\\xff.toml'\)$"):
+            provision.start_lock(lab).__enter__()
 
 
 def wait_for_namespaces(lab: Lab) -> None:
