@@ -23,6 +23,8 @@ except ImportError:
 
 NETNS_DIR = Path("/run/netns")
 SYSCTLS = Path("/proc/sys/net")
+# Ours, and that of process 1: in a container or under `ip netns exec` they differ.
+OWN_NETNS = (Path("/proc/self/ns/net"), Path("/proc/1/ns/net"))
 
 # A namespace is born with the IPv4 settings of the host (devconf_inherit_init_net), so a host that routes would take
 # XDP_PASS down another path; and IPv6 sends frames by itself, which would be counted with those of a measurement.
@@ -152,7 +154,27 @@ def remove_netns(name: str, owner: str) -> None:
     netns.remove(name)
 
 
+def refuse_own_netns(state: State) -> None:
+    """A name may lead to the machine's own namespace; nothing in that one is for us to change or to remove."""
+    if state["state"] != "present":
+        return
+    path = NETNS_DIR / state["name"]
+    if any(_is_same_file(path, own) for own in OWN_NETNS):
+        raise LabLinksError(
+            f"{path} leads to the network namespace of this machine itself, not to one that xdprepro made; "
+            f"take the name away ('umount {path}')"
+        )
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except PermissionError:  # root in a container may not look into process 1; its namespace cannot be bound then
+        return False
+
+
 def refuse_foreign_links(state: State, owner: str) -> None:
+    refuse_own_netns(state)
     foreign = sorted(ifname for ifname, link in state["links"].items() if not is_ours(link, owner))
     if foreign:
         raise LabLinksError(

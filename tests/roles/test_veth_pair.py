@@ -277,6 +277,20 @@ def test_a_namespace_with_links_of_others_is_refused(upped: Lab, playbook: str) 
         cmd.run([*inside, "del", "foreign0"])
 
 
+@pytest.mark.parametrize("playbook", ["up", "down", "restart"])
+def test_a_name_that_leads_to_the_machines_own_namespace_is_refused(lab: Lab, playbook: str) -> None:
+    path = netns_path(lab.dut)
+    path.touch()
+    cmd.run(["mount", "--bind", "/proc/self/ns/net", path])
+    links = cmd.run(["ip", "-o", "link"]).stdout
+    with pytest.raises(XdpreproError) as caught:
+        getattr(provision, playbook)(lab)
+    assert f"{path} leads to the network namespace of this machine itself" in caught.value.message
+    assert "link del" not in caught.value.message
+    assert have_namespaces(lab) == [True, False]
+    assert cmd.run(["ip", "-o", "link"]).stdout == links
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -296,12 +310,13 @@ def test_plain_ansible_refuses_what_the_kernel_would_and_leaves_the_lab_alone(
     check_up(upped)
 
 
-def test_plain_ansible_refuses_a_name_that_no_link_can_have(lab: Lab) -> None:
+@pytest.mark.parametrize("ifname", ["a-name-of-16-chr", "lo", "all", "default", "dut%d"])
+def test_plain_ansible_refuses_a_name_that_no_link_can_have(lab: Lab, ifname: str) -> None:
     hosts = lab.path / "hosts.yml"
-    hosts.write_text(hosts.read_text().replace("dut0", "a-name-of-16-chr"))
+    hosts.write_text(hosts.read_text().replace("dut0", ifname))
     result = play(lab, "up")
     assert result.status == 2
-    assert "'a-name-of-16-chr' cannot name a link" in result.stdout
+    assert f"'{ifname}' cannot name a link" in result.stdout
 
 
 @pytest.mark.parametrize("capability", ["sys_admin", "net_admin"])
