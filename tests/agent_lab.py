@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from conftest import need
 
 Line = dict[str, Any]
 
@@ -26,6 +29,12 @@ def run(*argv: str) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
     return done.stdout
+
+
+def run_ethtool(netns: str, *words: str) -> None:
+    """Change a setting of a port; skips where there is no ethtool."""
+    need(shutil.which("ethtool") is not None, "no ethtool: run 'make setup'")
+    run("ip", "netns", "exec", netns, "ethtool", *words)
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,8 @@ def make_pair(agent: Path, *, queues: int = 2) -> Iterator[Pair]:
             run("ip", "netns", "add", netns)
             stack.callback(run, "ip", "netns", "del", netns)
             for scope in ("all", "default"):
-                run("ip", "netns", "exec", netns, "sysctl", "-qw", f"net.ipv6.conf.{scope}.disable_ipv6=1")
+                setting = f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"
+                run("ip", "netns", "exec", netns, "sh", "-c", f"echo 1 >{setting}")
         peer = ["type", "veth", "peer", "name", "tester0", "netns", tester]
         run("ip", "link", "add", "dut0", "netns", dut, *size, *peer, *size)
         run("ip", "-n", dut, "link", "set", "dut0", "up")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_lab import Agent, Pair, generate_spec, make_pair, measure_spec, run, run_trial, total, xsk_part
+from agent_lab import Agent, Pair, generate_spec, make_pair, measure_spec, run, run_ethtool, run_trial, total, xsk_part
 
 pytestmark = pytest.mark.netns
 
@@ -38,12 +38,11 @@ def accepted(tester: Agent) -> int:
 @contextmanager
 def gro(pair: Pair) -> Iterator[None]:
     """dut0 has NAPI without a native program."""
-    setting = ["ip", "netns", "exec", pair.dut, "ethtool", "-K", "dut0", "gro"]
-    run(*setting, "on")
+    run_ethtool(pair.dut, "-K", "dut0", "gro", "on")
     try:
         yield
     finally:
-        run(*setting, "off")
+        run_ethtool(pair.dut, "-K", "dut0", "gro", "off")
 
 
 @contextmanager

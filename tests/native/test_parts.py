@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from agent_lab import Line, make_pair, run
+from agent_lab import Line, make_pair, run, run_ethtool
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent.parent / "native"
@@ -51,7 +51,7 @@ def test_counters_that_become_more_meanwhile_are_read_again(agent: Path, root_us
     with make_pair(agent) as pair:
         edges = {}
         for changes in (0, 1, 2, 3, 1000):
-            run("ip", "netns", "exec", pair.dut, "ethtool", "-L", "dut0", "rx", "1", "tx", "1")
+            run_ethtool(pair.dut, "-L", "dut0", "rx", "1", "tx", "1")
             edges[changes] = json.loads(run("ip", "netns", "exec", pair.dut, str(program), "dut0", str(changes)))
         names = {changes: names_of(edge) for changes, edge in edges.items()}
     assert "rx_queue_0_xdp_packets" in names[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_lab import Line, Pair, make_pair, measure_spec, run, show_link, start_agent, xsk_part
+from agent_lab import Line, Pair, make_pair, measure_spec, run, run_ethtool, show_link, start_agent, xsk_part
 
 pytestmark = pytest.mark.netns
 
@@ -48,12 +48,11 @@ def test_facts_are_those_that_ip_shows(pair: Pair) -> None:
 
 
 def test_feature_that_is_switched_on_is_seen(pair: Pair) -> None:
-    setting = ["ip", "netns", "exec", pair.dut, "ethtool", "-K", "dut0", "gro"]
-    run(*setting, "on")
+    run_ethtool(pair.dut, "-K", "dut0", "gro", "on")
     try:
         assert probe(pair, "dut0")["features"]["rx-gro"] is True
     finally:
-        run(*setting, "off")
+        run_ethtool(pair.dut, "-K", "dut0", "gro", "off")
 
 
 def test_veth_can_do_native_xdp_and_copies_but_no_zero_copy(pair: Pair) -> None:

@@ -468,7 +468,7 @@ def source_ports(pair: Pair, generator: str, *, count: int, flows: int) -> list[
         "print('ready', flush=True)",
         f"print(*[int.from_bytes(s.recv(2048)[34:36], 'big') for _ in range({count})])",
     ]
-    argv = ["ip", "netns", "exec", pair.dut, "python3", "-c", "\n".join(sniffer)]
+    argv = ["ip", "netns", "exec", pair.dut, sys.executable, "-c", "\n".join(sniffer)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
