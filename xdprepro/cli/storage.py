@@ -35,7 +35,9 @@ def archive_folder(directory: Path | None) -> Path:
     if directory is None:
         return archive.DEFAULT_DIRECTORY
     if not os.path.lexists(directory):
-        raise XdpreproError(f"{directory}: there is no such folder", hint="check --archive, or XDPREPRO_ARCHIVE", status=USAGE)
+        raise XdpreproError(
+            f"{directory}: there is no such folder", hint="check --archive or XDPREPRO_ARCHIVE", status=USAGE
+        )
     return directory
 
 
