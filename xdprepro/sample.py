@@ -160,7 +160,11 @@ def parse_journal(records: Iterable[Mapping[str, Any]]) -> Run:
         else:
             by_kind.setdefault(record["rec"], []).append(record)
     if "run" not in by_kind:
-        raise XdpreproError("the journal has no run record", hint="it holds no measurement: remove it", status=STORAGE)
+        raise XdpreproError(
+            "the journal has no run record",
+            hint="its first line is damaged or missing; what the others say cannot be placed without it",
+            status=STORAGE,
+        )
     head = by_kind["run"][0]
     ends = {record["slot"]: record for record in by_kind.get("trial_end", ())}
     started = by_kind.get("trial", ())
