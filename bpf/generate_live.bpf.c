@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "program.h"
+#include "ports.h"
 
 #include <linux/ip.h>
 #include <linux/udp.h>
@@ -9,13 +10,6 @@ const volatile struct generate_knobs knobs;
 
 /* The frames are of the loopback device, as the kernel makes them: all of its queue 0. */
 struct record records[RECORD_CPUS];
-
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} ports SEC(".maps");
 
 /*
  * The kernel gives this program the same pages again and does not restore what the receiver wrote

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "count.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} ports SEC(".maps");
+#include "ports.h"
 
 SEC("xdp")
 int xdp_redirect_map_swap_macs(struct xdp_md *ctx)

@@ -10,9 +10,9 @@ import pytest
 from made_trials import make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import errors
-from xdprepro.comparable import Mismatch, check_comparable, flatten
+from xdprepro.comparable import Mismatch, check_comparable
 from xdprepro.compare import CaseComparison, Comparison, compare
-from xdprepro.sample import Run, Trial
+from xdprepro.sample import Run, Trial, flatten
 from xdprepro.stats import minimum_detectable_effect, welch_interval
 from xdprepro.suite import Case
 from xdprepro.view import case_rates, view_run

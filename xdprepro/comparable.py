@@ -2,11 +2,11 @@
 """Whether two runs may be compared: what differs between them besides the kernel."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xdprepro.sample import Run
+from xdprepro.sample import Run, flatten
 
 # Keys of the flattened fingerprint that change results without being the change under test.
 SERIOUS = (
@@ -58,17 +58,6 @@ def is_incomparable(mismatches: tuple[Mismatch, ...], case_id: str, *, allow_con
     """Whether a case gets no verdict; kinds of lab are never compared, whatever the user allows."""
     serious = [one for one in mismatches if one.serious and one.case_id in ("", case_id)]
     return any(one.key == "lab.kind" or not allow_confounded for one in serious)
-
-
-def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """A nested dict as dotted keys; lists are values."""
-    if not isinstance(tree, Mapping):
-        return {prefix: tree}
-    return {
-        key: value
-        for name, branch in tree.items()
-        for key, value in flatten(branch, f"{prefix}.{name}" if prefix else str(name)).items()
-    }
 
 
 def _fingerprint_mismatches(a: Run, b: Run) -> Iterator[Mismatch]:

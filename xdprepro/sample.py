@@ -208,3 +208,12 @@ def _parse_trial(
         dut=parse_stream(lines.get((slot, "dut"), ())),
         tester=parse_stream(lines.get((slot, "tester"), ())),
     )
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The leaves of nested objects by their dotted names; lists are leaves."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        leaves |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return leaves

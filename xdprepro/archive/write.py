@@ -5,7 +5,7 @@ The file is built in memory, so that a full or broken disk is met by one plain w
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ from xdprepro.archive.schema import (
 )
 from xdprepro.archive.write_case import write_case
 from xdprepro.errors import STORAGE, XdpreproError
-from xdprepro.sample import PHASES, TRIAL_STATUSES, Run, TrialKey
+from xdprepro.sample import PHASES, TRIAL_STATUSES, Run, TrialKey, flatten
 
 
 def build_image(run: Run, flags: Mapping[TrialKey, int], flag_names: Sequence[str]) -> bytes:
@@ -151,7 +151,7 @@ def _case_attrs(run: Run, case_id: str, position: int) -> dict[str, Any]:
     measured = any(trial.key.case_id == case_id for trial in run.trials)
     status = "skipped" if case_id in run.skipped else "measured" if measured else "not-reached"
     return {
-        **dict(flatten(run.cases.get(case_id, {}))),
+        **flatten(run.cases.get(case_id, {})),
         "encoding": "xdprepro-case",
         "encoding_version": "1.0.0",
         "case_id": case_id,
@@ -161,18 +161,9 @@ def _case_attrs(run: Run, case_id: str, position: int) -> dict[str, Any]:
     }
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """The leaves of nested objects with their dotted names."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
 def _write_fingerprint(group: Group, fingerprint: Mapping[str, Any]) -> None:
     """The whole as one document, and each section's simple values as attributes to query."""
     write_json(group, "json", fingerprint)
     for name, section in sorted(fingerprint.items()):
         if isinstance(section, Mapping) and name != "json":
-            write_attrs(group.create_group(link_name(name)), dict(flatten(section)))
+            write_attrs(group.create_group(link_name(name)), flatten(section))
