@@ -22,10 +22,6 @@ ANSWER_S = 15.0  # the longest wait for an answer that does no measuring
 Keep = Callable[[str, Mapping[str, Any]], None]
 
 
-class TrialError(XdpreproError):
-    """What ends a trial but not the suite."""
-
-
 @dataclass(frozen=True, slots=True)
 class Cpus:
     """Which CPU does what: one samples, the last ones generate, one runs the AF_XDP application."""
@@ -107,7 +103,7 @@ def generator_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
 
 
 def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Keep) -> None:
-    """Measure once; TrialError says which end failed at what. `keep` gets every message, with the side that said it."""
+    """Measure once; an error says which end failed at what. `keep` gets every message, with the side that said it."""
     with ExitStack() as stack:
         stack.enter_context(_start_on(cpus.sampler))
         agents: dict[str, cmd.Process] = {}
@@ -156,10 +152,10 @@ def _await(agents: Mapping[str, cmd.Process], side: str, word: str, timeout_s: f
         name, message = said
         keep(name, message)
         if "error" in message:
-            raise TrialError(f"{name}: {format_agent_error(message['error'])}")
+            raise XdpreproError(f"{name}: {format_agent_error(message['error'])}")
         if name == side and word in message:
             return
-    raise TrialError(f"{side}: the agent did not say {word!r} within {timeout_s:.0f} s")
+    raise XdpreproError(f"{side}: the agent did not say {word!r} within {timeout_s:.0f} s")
 
 
 def _ask_agent(arguments: list[str], *, netns: str | None) -> dict[str, Any]:

@@ -104,17 +104,20 @@ def write_durably(
         raise storage_error(error, path, doing, moved=True) from None
 
 
+def lock_now(fd: int, busy: str) -> None:
+    """Lock an open file, or raise XdpreproError(status=BUSY) with the fact that somebody else has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise XdpreproError(busy, hint="wait for it to end", status=BUSY) from None
+
+
 @contextlib.contextmanager
 def _lock_part(part: Path) -> Iterator[int]:
     """The open part, for one writer at a time; it does not outlive the block."""
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise XdpreproError(
-                f"{part}: another command is writing it", hint="wait for it to end", status=BUSY
-            ) from None
+        lock_now(fd, f"{part}: another command is writing it")
         try:
             yield fd
         finally:

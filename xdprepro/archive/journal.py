@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import google_crc32c
 
-from xdprepro.archive.durable import open_file, read_file, storage_error, sync_directory
+from xdprepro.archive.durable import lock_now, open_file, read_file, storage_error, sync_directory
 from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 
 FOLDER = "journal"
@@ -154,12 +154,7 @@ def hold_journal(path: Path) -> Iterator[None]:
     except OSError as error:
         raise storage_error(error, path, "reading the journal") from None
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise XdpreproError(
-                f"{path}: its run is still being measured or sealed", hint="wait for it to end", status=BUSY
-            ) from None
+        lock_now(fd, f"{path}: its run is still being measured or sealed")
         if not os.fstat(fd).st_nlink:
             raise XdpreproError(f"{path}: has just been sealed by another command", status=BUSY)
         yield

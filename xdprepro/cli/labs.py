@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """xdprepro up, xdprepro down."""
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
@@ -13,25 +13,27 @@ LabName = Annotated[str, typer.Argument(metavar="LAB", help="A folder of invento
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 
+class Play(Protocol):
+    """provision.up or provision.down."""
+
+    def __call__(self, lab: Lab, *, check: bool) -> provision.Provisioned: ...
+
+
 def up(name: LabName, dry_run: DryRun = False) -> None:
     """Provision a lab: bring it into the state that its inventory describes, read it back, check it."""
-    provision.check_root("up")
-    lab = provision.load_lab(name)
-    with provision.start_lock(lab):
-        result = provision.up(lab, check=dry_run)
-    _tell(lab, "up", result, dry_run=dry_run)
+    _bring(name, "up", provision.up, dry_run=dry_run)
 
 
 def down(name: LabName, dry_run: DryRun = False) -> None:
     """Put everything back: remove exactly what `up` made."""
-    provision.check_root("down")
+    _bring(name, "down", provision.down, dry_run=dry_run)
+
+
+def _bring(name: str, what: str, play: Play, *, dry_run: bool) -> None:
+    provision.check_root(what)
     lab = provision.load_lab(name)
     with provision.start_lock(lab):
-        result = provision.down(lab, check=dry_run)
-    _tell(lab, "down", result, dry_run=dry_run)
-
-
-def _tell(lab: Lab, what: str, result: provision.Provisioned, *, dry_run: bool) -> None:
+        result = play(lab, check=dry_run)
     as_wanted = result.ok - result.changed  # Ansible counts what it changed as ok, too
     if dry_run:
         note(f"lab {lab.name}: {what} would change {result.changed}, {as_wanted} are as wanted")
