@@ -83,7 +83,7 @@ def test_two_labs_have_namespaces_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
-        ("lab_kind", "vm", "veth"),
+        ("lab_kind", "metal", "veth, vm"),
         ("lab_queues", 0, "1 to 64, as the XDP programs count 64 receive queues"),
         ("lab_queues", 65, "1 to 64"),
         ("lab_queues", True, "1 to 64"),
@@ -158,3 +158,55 @@ def test_the_two_ends_have_two_addresses() -> None:
 @pytest.mark.parametrize("name", ["", "my lab", ".hidden", "-x", "a/b", "x" * 65])
 def test_a_name_that_cannot_be_part_of_a_namespace_is_refused(name: str) -> None:
     assert refuse(inventory(), name).startswith(f"{name!r} cannot name a lab")
+
+
+def guests() -> dict[str, Any]:
+    """What ansible-inventory --list says about a lab of guests."""
+    data = inventory()
+    for keys in data["_meta"]["hostvars"].values():
+        keys |= {"lab_kind": "vm", "lab_queues": 1, "lab_ports": ["veth", "igb"], "lab_cpu": "max"}
+        keys["lab_memory_mib"] = 1024
+    return data
+
+
+def test_a_lab_of_guests_is_read() -> None:
+    lab = parse_inventory(guests(), "vm", path=PATH)
+    assert (lab.kind, lab.ports, lab.cpu, lab.memory_mib, lab.boots_kernels) == (
+        "vm",
+        ("veth", "igb"),
+        "max",
+        1024,
+        True,
+    )
+    assert (lab.dut.netns, lab.tester.netns) == (None, None)
+    assert not parse_inventory(inventory(), "veth", path=PATH).boots_kernels
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("lab_ports", [], "a list of veth, virtio-net, igb"),
+        ("lab_ports", "veth", "a list of veth"),
+        ("lab_ports", ["e1000"], "a list of veth"),
+        ("lab_ports", ["veth", "veth"], "a list of veth"),
+        ("lab_cpu", "", "a CPU model of QEMU"),
+        ("lab_cpu", "max -device x", "a CPU model of QEMU"),
+        ("lab_memory_mib", 64, "256 to 65536"),
+    ],
+)
+def test_a_wrong_value_of_a_guest_is_named(key: str, value: object, allowed: str) -> None:
+    data = guests()
+    for keys in data["_meta"]["hostvars"].values():
+        keys[key] = value
+    message = refuse(data, "vm")
+    assert message.startswith(f"lab vm: dut: {key} is {value!r}")
+    assert allowed in message
+
+
+def test_a_key_of_guests_is_unknown_elsewhere_and_missed_there() -> None:
+    data = inventory()
+    data["_meta"]["hostvars"]["dut"]["lab_cpu"] = "max"
+    assert refuse(data).startswith("lab veth: dut: unknown key lab_cpu")
+    data = guests()
+    del data["_meta"]["hostvars"]["dut"]["lab_ports"]
+    assert refuse(data, "vm").startswith("lab vm: dut: lab_ports is missing")

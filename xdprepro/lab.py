@@ -12,7 +12,8 @@ from xdprepro.errors import USAGE, XdpreproError
 
 LABS = Path(__file__).parent.parent / "inventory"  # the labs that have a name
 
-KINDS = ("veth",)
+KINDS = ("veth", "vm")
+GUEST_PORTS = ("veth", "virtio-net", "igb", "vmxnet3", "e1000e")  # what a guest can have for a cable's two ends
 ROLES = ("dut", "tester")
 # Ansible templates this one where it uses it; ansible-inventory hands it out as it is written.
 NAME_TEMPLATE = "{{ inventory_dir | basename }}"
@@ -37,6 +38,14 @@ class Lab:
     dut: Host
     tester: Host
     path: Path  # the inventory it was read from
+    ports: tuple[str, ...] = ()  # of GUEST_PORTS; empty where the ports are there already
+    cpu: str = ""  # the CPU model of a guest
+    memory_mib: int = 0  # of a guest
+
+    @property
+    def boots_kernels(self) -> bool:
+        """Whether a run names the kernels it measures; else it measures the one that runs."""
+        return bool(self.ports)
 
     @property
     def spec(self) -> str:
@@ -61,12 +70,13 @@ def parse_inventory(data: Mapping[str, Any], name: str, *, path: Path) -> Lab:
 
 def _parse_host(lab: str, host: str, hostvars: Mapping[str, Any]) -> dict[str, Any]:
     keys = {key: value for key, value in hostvars.items() if key.startswith("lab_")}
-    for key in sorted(keys.keys() - KEYS.keys()):
-        raise _wrong(f"lab {lab}: {host}: unknown key {key}", ", ".join(KEYS))
-    for key in sorted(KEYS.keys() - keys.keys()):
-        raise _wrong(f"lab {lab}: {host}: {key} is missing", KEYS[key][1])
+    known = KEYS | (GUEST_KEYS if keys.get("lab_kind") == "vm" else {})
+    for key in sorted(keys.keys() - known.keys()):
+        raise _wrong(f"lab {lab}: {host}: unknown key {key}", ", ".join(known))
+    for key in sorted(known.keys() - keys.keys()):
+        raise _wrong(f"lab {lab}: {host}: {key} is missing", known[key][1])
     for key, value in keys.items():
-        right, allowed = KEYS[key]
+        right, allowed = known[key]
         if not right(value):
             raise _wrong(f"lab {lab}: {host}: {key} is {value!r}", allowed)
     if keys["lab_name"] not in (NAME_TEMPLATE, lab):
@@ -78,12 +88,14 @@ def _parse_host(lab: str, host: str, hostvars: Mapping[str, Any]) -> dict[str, A
 
 def _common(lab: str, parsed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What must be the same on all hosts."""
-    common = {}
-    for field in ("kind", "queues", "mtu"):
-        values = {host: keys[f"lab_{field}"] for host, keys in parsed.items()}
-        if len(set(values.values())) > 1:
+    common: dict[str, Any] = {}
+    guest = any(keys["lab_kind"] == "vm" for keys in parsed.values())
+    for field in ("kind", "queues", "mtu", *(("ports", "cpu", "memory_mib") if guest else ())):
+        values = {host: keys.get(f"lab_{field}") for host, keys in parsed.items()}
+        first = next(iter(values.values()), None)
+        if any(value != first for value in values.values()):
             raise _wrong(f"lab {lab}: lab_{field} differs: {values}", "one value for all hosts (group_vars/all.yml)")
-        common[field] = next(iter(values.values()), None)
+        common[field] = tuple(first) if isinstance(first, list) else first
     return common
 
 
@@ -93,8 +105,8 @@ def _find_host(lab: str, parsed: Mapping[str, Mapping[str, Any]], role: str) -> 
         found = ", ".join(names) or "none"
         raise _wrong(f"lab {lab}: hosts with lab_role {role}: {found}", "exactly one")
     keys = parsed[names[0]]
-    # playbooks/vars/veth_pair.yml derives the same name.
-    netns = f"xdprepro-{lab}-{role}"
+    # playbooks/vars/veth_pair.yml derives the same name. In a guest the namespaces are the guest's own.
+    netns = None if keys["lab_kind"] == "vm" else f"xdprepro-{lab}-{role}"
     return Host(names[0], role, keys["lab_ifname"], keys["lab_mac"].lower(), netns=netns, address=None)
 
 
@@ -143,4 +155,20 @@ KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "1 to 15 bytes without '/', ':', '%', '{' and spaces, none of " + ", ".join(TAKEN_IFNAMES),
     ),
     "lab_mac": (_is_mac, "a unicast MAC address such as 02:00:00:00:00:01, in quotes"),
+}
+# What else a lab of guests says.
+GUEST_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "lab_ports": (
+        lambda value: (
+            isinstance(value, list)
+            and 0 < len(value) == len(set(map(str, value)))
+            and all(p in GUEST_PORTS for p in value)
+        ),
+        "a list of " + ", ".join(GUEST_PORTS),
+    ),
+    "lab_cpu": (
+        lambda value: isinstance(value, str) and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.,+=-]*", value)),
+        "a CPU model of QEMU, with its flags if need be: max, or Skylake-Client-v1,-pcid",
+    ),
+    "lab_memory_mib": (_is_int(256, 65536), "a whole number from 256 to 65536"),
 }
