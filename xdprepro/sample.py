@@ -7,6 +7,7 @@ Every number is as its source gave it: cumulative, unsigned 64 bit, unscaled. Ti
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 from xdprepro.errors import STORAGE, XdpreproError
@@ -16,6 +17,7 @@ EDGES = ("start", "end")
 SIDES = ("dut", "tester")
 TRIAL_STATUSES = ("ok", "failed", "interrupted")
 RUN_STATUSES = ("complete", "partial", "failed")
+PROFILE_SIDES = ("receive", "app", "generator", "rest")
 
 Counters = Mapping[str, int]
 
@@ -61,6 +63,34 @@ class Stream:
         return {key: value - start.get(key, 0) for key, value in self.edge("end").items()}
 
 
+class ProfileRow(NamedTuple):
+    """What a function cost on one side in a window; a memory pass also has loads, stores and distinct cache lines."""
+
+    function: str
+    side: str
+    insn: int
+    loads: int | None = None
+    stores: int | None = None
+    lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Every instruction of a window by function and side, as counted; a function without a row did not run in it.
+
+    `packets` is what the DUT's program saw; `total_insn` was counted apart from the rows, so it proves their sum.
+    """
+
+    packets: int
+    total_insn: int
+    rows: tuple[ProfileRow, ...]
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a memory pass counted it; then every row has loads, stores and lines."""
+        return any(row.loads is not None for row in self.rows)
+
+
 class TrialKey(NamedTuple):
     """Where a trial stands in its run."""
 
@@ -80,17 +110,23 @@ class Trial:
     reason: str
     dut: Stream
     tester: Stream
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """A boot, or on a lab that cannot reboot a restart: the lab and the agents made anew."""
+    """A boot, or on a lab that cannot reboot a restart: the lab and the agents made anew.
+
+    A guest's boot has the port that it was made for and the kernel's whole command line.
+    """
 
     index: int
     kind: str
     boot_id: str
     kernel_release: str
     t_utc_ns: int
+    port: str = ""
+    cmdline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +182,49 @@ def format_agent_error(error: Mapping[str, Any]) -> str:
     return f"{error.get('object', '?')}: {error.get('step', '?')}: {error.get('reason', '?')}"
 
 
+def format_profile(profile: Profile) -> dict[str, Any]:
+    """A profile as JSON has it; parse_profile() takes it back."""
+    rows = [row if row.loads is not None else row[:3] for row in profile.rows]
+    return {"packets": profile.packets, "total_insn": profile.total_insn, "rows": [list(row) for row in rows]}
+
+
+def parse_profile(said: Mapping[str, Any]) -> Profile:
+    """A profile from its JSON; raises XdpreproError(status=STORAGE) for one that contradicts itself."""
+    try:
+        profile = Profile(said["packets"], said["total_insn"], tuple(ProfileRow(*row) for row in said["rows"]))
+        fault = find_profile_fault(profile)
+    except (LookupError, TypeError, AttributeError) as error:
+        fault = f"it has not the form of one: {error!r}"
+    if fault:
+        raise XdpreproError(f"no profile: {fault}", hint="what counted it, or the journal, is damaged", status=STORAGE)
+    return profile
+
+
+def find_profile_fault(profile: Profile) -> str:
+    """Why a profile cannot be true, or nothing."""
+    has_memory, places = profile.has_memory, set()
+    for name, value in (("packets", profile.packets), ("total_insn", profile.total_insn)):
+        if not _is_u64(value):
+            return f"{name} is {value!r}, no unsigned 64-bit number"
+    for row in profile.rows:
+        where = f"{row.function} ({row.side})"
+        counts = row[2:] if has_memory else row[2:3]
+        if not isinstance(row.function, str) or not row.function:
+            return f"a row has the function {row.function!r}"
+        if row.side not in PROFILE_SIDES:
+            return f"{where}: the side is none of {', '.join(PROFILE_SIDES)}"
+        if not all(map(_is_u64, counts)) or any(one is not None for one in row[2 + len(counts) :]):
+            return f"{where}: its counts are {row[2:]}"
+        if row[:2] in places:
+            return f"{where}: has two rows"
+        places.add(row[:2])
+    return ""
+
+
+def _is_u64(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
 def parse_journal(records: Iterable[Mapping[str, Any]]) -> Run:
     """A run from the records of its journal (archive/README.md, "The journal").
 
@@ -168,6 +247,8 @@ def parse_journal(records: Iterable[Mapping[str, Any]]) -> Run:
     head = by_kind["run"][0]
     ends = {record["slot"]: record for record in by_kind.get("trial_end", ())}
     started = by_kind.get("trial", ())
+    profiles = {record["slot"]: parse_profile(record["profile"]) for record in by_kind.get("profile", ())}
+    fingerprint = reduce(merge, (record["add"] for record in by_kind.get("fingerprint", ())), head["fingerprint"])
     last_utc_ns = max(r["t_utc_ns"] for r in (head, *by_kind.get("boot", ()), *started, *by_kind.get("end", ())))
     return Run(
         run_id=head["run_id"],
@@ -181,15 +262,23 @@ def parse_journal(records: Iterable[Mapping[str, Any]]) -> Run:
         restarts=head["restarts"],
         trials_per_restart=head["trials_per_restart"],
         design=head["design"],
-        fingerprint=head["fingerprint"],
-        documents=head["documents"],
+        fingerprint=fingerprint,
+        documents={**head["documents"], **{r["name"]: r["text"] for r in by_kind.get("document", ())}},
         cases=head["cases"],
         skipped={record["case_id"]: record["reason"] for record in by_kind.get("skip", ())},
         boots=tuple(
-            Boot(r["boot"], r["kind"], r["boot_id"], r["kernel_release"], r["t_utc_ns"])
+            Boot(
+                index=r["boot"],
+                kind=r["kind"],
+                boot_id=r["boot_id"],
+                kernel_release=r["kernel_release"],
+                t_utc_ns=r["t_utc_ns"],
+                port=r.get("port", ""),
+                cmdline=r.get("cmdline", ""),
+            )
             for r in by_kind.get("boot", ())
         ),
-        trials=tuple(_parse_trial(record, ends.get(record["slot"]), lines) for record in started),
+        trials=tuple(_parse_trial(r, ends.get(r["slot"]), lines, profiles.get(r["slot"])) for r in started),
     )
 
 
@@ -197,6 +286,7 @@ def _parse_trial(
     record: Mapping[str, Any],
     end: Mapping[str, Any] | None,
     lines: Mapping[tuple[int, str], list[Mapping[str, Any]]],
+    profile: Profile | None,
 ) -> Trial:
     slot = record["slot"]
     return Trial(
@@ -207,7 +297,17 @@ def _parse_trial(
         reason=end["reason"] if end else "the journal ends within this trial",
         dut=parse_stream(lines.get((slot, "dut"), ())),
         tester=parse_stream(lines.get((slot, "tester"), ())),
+        profile=profile,
     )
+
+
+def merge(tree: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested objects, with those of another added; of two leaves of one name the other's stays."""
+    merged = dict(tree)
+    for key, value in more.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
