@@ -82,8 +82,8 @@ class Profile:
     """
 
     packets: int
-    total_insn: int
     rows: tuple[ProfileRow, ...]
+    total_insn: int
 
     @property
     def has_memory(self) -> bool:
@@ -191,7 +191,7 @@ def format_profile(profile: Profile) -> dict[str, Any]:
 def parse_profile(said: Mapping[str, Any]) -> Profile:
     """A profile from its JSON; raises XdpreproError(status=STORAGE) for one that contradicts itself."""
     try:
-        profile = Profile(said["packets"], said["total_insn"], tuple(ProfileRow(*row) for row in said["rows"]))
+        profile = Profile(said["packets"], tuple(ProfileRow(*row) for row in said["rows"]), said["total_insn"])
         fault = find_profile_fault(profile)
     except (LookupError, TypeError, AttributeError) as error:
         fault = f"it has not the form of one: {error!r}"
