@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "guest.h"
 #include "out.h"
 #include "probe.h"
 #include "trial.h"
@@ -25,6 +26,8 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (guest_is_init(argv[0]))
+		guest_run();
 	if (!run(argc, argv))
 		return 0;
 	fprintf(stderr, "xdprepro-agent: %s: %s: %s\n", failure.object, failure.step,

@@ -51,7 +51,7 @@ int out_line(json_t *line)
 	return result;
 }
 
-int out_failure(void)
+json_t *failure_describe(void)
 {
 	json_t *error = json_pack("{s:s, s:s, s:s}", "object", failure.object, "step", failure.step,
 				  "reason", failure.reason);
@@ -60,5 +60,10 @@ int out_failure(void)
 		json_object_set_new(error, "errno", json_integer(failure.err));
 	if (failure.hint[0])
 		json_object_set_new(error, "hint", json_string(failure.hint));
-	return out_line(json_pack("{s:o}", "error", error));
+	return json_pack("{s:o}", "error", error);
+}
+
+int out_failure(void)
+{
+	return out_line(failure_describe());
 }

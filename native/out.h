@@ -10,7 +10,8 @@
  */
 int out_line(json_t *line);
 
-/* Print what fail() remembered. */
+/* What fail() remembered, as an `error` object, and printing it. */
+json_t *failure_describe(void);
 int out_failure(void);
 
 #endif

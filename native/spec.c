@@ -173,7 +173,7 @@ static int parse_generate(const struct section *top, struct spec *spec)
 int spec_parse(const char *line, struct spec *spec)
 {
 	json_error_t error;
-	struct section top = {.path = ""};
+	struct section top = {.document = "spec", .path = ""};
 	int result;
 
 	memset(spec, 0, sizeof(*spec));

@@ -2,7 +2,6 @@
 #include "spec_value.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +29,9 @@ int bad_value(const struct section *section, const char *key, const char *allowe
 
 	snprintf(name, sizeof(name), "%s%s", section->path, key);
 	if (text)
-		fail_usage("spec", name, "%.100s is not %s", text, allowed);
+		fail_usage(section->document, name, "%.100s is not %s", text, allowed);
 	else
-		fail_usage("spec", name, "missing; it must be %s", allowed);
+		fail_usage(section->document, name, "missing; it must be %s", allowed);
 	free(text);
 	return -EINVAL;
 }
@@ -53,7 +52,7 @@ int section_check_keys(const struct section *section, const char *const *allowed
 			continue;
 		join(text, sizeof(text), allowed);
 		snprintf(name, sizeof(name), "%s%s", section->path, key);
-		return fail_usage("spec", name, "unknown key here; allowed: %s", text);
+		return fail_usage(section->document, name, "unknown key here; allowed: %s", text);
 	}
 	return 0;
 }
@@ -62,6 +61,7 @@ int read_section(const struct section *section, const char *key, const char *pat
 		 struct section *inner)
 {
 	inner->object = json_object_get(section->object, key);
+	inner->document = section->document;
 	inner->path = path;
 	return json_is_object(inner->object) ? 0 : bad_value(section, key, "an object");
 }
@@ -91,6 +91,14 @@ int read_choice(const struct section *section, const char *key, const char *cons
 		}
 	join(allowed + strlen(allowed), sizeof(allowed) - strlen(allowed), names);
 	return bad_value(section, key, allowed);
+}
+
+int read_bool(const struct section *section, const char *key, bool *value)
+{
+	json_t *json = json_object_get(section->object, key);
+
+	*value = json_is_true(json);
+	return json_is_boolean(json) ? 0 : bad_value(section, key, "true or false");
 }
 
 int read_int(const struct section *section, const char *key, int64_t min, int64_t max,

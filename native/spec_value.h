@@ -3,16 +3,18 @@
 #define XDPREPRO_SPEC_VALUE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Values of one object of the spec. Each reader takes a required key and checks it; a failure names
- * the key with its path, the value, and what is allowed.
+ * Values of one object of a document. Each reader takes a required key and checks it; a failure
+ * names the key with its path, the value, and what is allowed.
  */
 struct section {
 	json_t *object;
-	const char *path; /* "" or "frame." and the like */
+	const char *document; /* "spec" and the like: what a failure is about */
+	const char *path;     /* "" or "frame." and the like */
 };
 
 /* Every key of the section must be in the list, which ends with NULL. */
@@ -23,6 +25,7 @@ int read_section(const struct section *section, const char *key, const char *pat
 int read_string(const struct section *section, const char *key, char *text, size_t size);
 int read_choice(const struct section *section, const char *key, const char *const *names,
 		int *index);
+int read_bool(const struct section *section, const char *key, bool *value);
 int read_int(const struct section *section, const char *key, int64_t min, int64_t max,
 	     int64_t *value);
 int read_power_of_two(const struct section *section, const char *key, int min, int max, int *value);
