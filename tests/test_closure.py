@@ -525,6 +525,7 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "overrun",
         "load_gap",
         "slow_reading",
+        "no_count",
     )
 
 

@@ -15,6 +15,7 @@ from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
 from xdprepro.stats import (
     SLOW_READING,
     action_pattern,
+    is_counted,
     kind_of,
     measured,
     rate_pattern,
@@ -117,8 +118,15 @@ class Closure:
 
 def close_trial(trial: Trial, run: Run) -> Closure:
     """The balance of a trial, with the drivers that the run's fingerprint names."""
-    dut, tester = (run.fingerprint[side]["port"]["driver"] for side in SIDES)
-    return close_losses(trial, run.cases[trial.key.case_id], dut_driver=dut, tester_driver=tester)
+    params = run.cases[trial.key.case_id]
+    dut, tester = (find_driver(run.fingerprint, side, port=params.get("port", "")) for side in SIDES)
+    return close_losses(trial, params, dut_driver=dut, tester_driver=tester)
+
+
+def find_driver(fingerprint: Mapping[str, Any], side: str, *, port: str = "") -> str:
+    """The driver of one end; a guest has a pair of ports for each `port`, and none if it never got as far."""
+    ends = fingerprint.get("ports", {}).get(port, {}) if port else {end: fingerprint[end]["port"] for end in SIDES}
+    return str(ends.get(side, {}).get("driver", ""))
 
 
 def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, tester_driver: str) -> Closure:
@@ -129,6 +137,7 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
     refused = _count_refused(trial.tester, tester, tester_places)
     stages = _stages(dut, tester, params, dut_places, accepted=generated - refused)
     reasons = [f"{stage.name}: {_format_missing(stage)}" for stage in stages if stage.missing]
+    reasons += _unlike_window(trial, dut)
     wanted = {"dut": _sources(params, dut_places), "tester": ("generator", "netdev", "xdp_prog")}
     reasons += [*_unreadable("dut", trial.dut, wanted["dut"]), *_unreadable("tester", trial.tester, wanted["tester"])]
     return Closure(
@@ -200,6 +209,13 @@ def _format_missing(stage: Stage) -> str:
     )
 
 
+def _unlike_window(trial: Trial, dut: Counters) -> Iterator[str]:
+    """A window that was opened late or closed early has not the packets of the trial."""
+    seen = sum_counters(dut, action_pattern(r"\w+"))
+    if trial.profile and trial.profile.packets != seen:
+        yield f"window: {trial.profile.packets} packets, the program saw {seen}"
+
+
 def _sources(params: Mapping[str, Any], places: Places) -> tuple[str, ...]:
     """The sources that the balance of a case needs on the DUT."""
     patterns = (places.unseen, places.unsent if kind_of(params).role == "forward" else "", places.either)
@@ -240,6 +256,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
     "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
+    "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -252,17 +269,18 @@ def trial_flags(trial: Trial, run: Run) -> int:
 
 def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
     """The same, when the balance is known."""
+    timed = not is_counted(params)
     raised = {
         "failed": trial.status != "ok",
         "loss_open": closure.open,
         "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
-        "cpu_shared": _is_cpu_shared(trial.dut.delta(), params),
+        "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
         **_program_flags(trial.dut, params),
-        **_sample_flags(trial, params),
+        **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
     }
-    return sum(1 << bit for bit, name in enumerate(FLAGS) if raised[name])
+    return sum(1 << bit for bit, name in enumerate(FLAGS) if raised.get(name))
 
 
 def flag_names(mask: int) -> tuple[str, ...]:
@@ -338,6 +356,14 @@ def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
         if foreign > 1 and foreign > SHARED_CPU * sum(ticks.values()):
             return True
     return False
+
+
+def _window_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
+    """What the counts of a window tell; nothing in it was timed."""
+    profile = trial.profile
+    whole = profile is not None and sum(row.insn for row in profile.rows) == profile.total_insn
+    none = profile is not None and (not profile.packets or returned_share(trial, params) == 0)
+    return {"no_count": not whole, "no_packets": none}
 
 
 def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:

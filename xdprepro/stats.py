@@ -80,6 +80,11 @@ def kind_of(params: Mapping[str, Any]) -> CaseKind:
     return CASE_KINDS[params["case"]]
 
 
+def is_counted(params: Mapping[str, Any]) -> bool:
+    """Whether the instructions of the case's packets were counted, in windows of so many packets, and nothing timed."""
+    return bool(params.get("packets"))
+
+
 def sum_counters(counters: Counters, pattern: str) -> int:
     """The sum of all counters whose whole name matches the regular expression."""
     return sum(value for name, value in counters.items() if re.fullmatch(pattern, name))

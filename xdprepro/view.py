@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xdprepro import stats
 from xdprepro.closure import Closure, close_trial, excluding, find_flags
 from xdprepro.sample import Run, Trial
-from xdprepro.stats import Estimate, Rate, trial_rate
+from xdprepro.stats import Estimate, Rate, is_counted, trial_rate
 from xdprepro.suite import CASE_KINDS
 
 
@@ -76,7 +76,8 @@ def view_trial(trial: Trial, run: Run) -> TrialView:
     """Rate, balance and flags of one trial."""
     params = run.cases[trial.key.case_id]
     closure = close_trial(trial, run)
-    return TrialView(trial, trial_rate(trial, params), closure, find_flags(trial, params, closure))
+    rate = None if is_counted(params) else trial_rate(trial, params)
+    return TrialView(trial, rate, closure, find_flags(trial, params, closure))
 
 
 def case_rates(view: RunView, case_id: str) -> CaseRates:
