@@ -14,7 +14,7 @@ FLOORS = {
     "words": ["errors", "kernel", "kconfig", "lab", "suite", "sample"],
     "thought": ["stats", "closure", "comparable", "view", "exact", "compare", "costs", "table", "report"],
     "process": ["cmd"],
-    "doors": ["archive", "provision"],
+    "doors": ["archive", "provision", "guest"],
     "work": ["fingerprint", "trial", "bench"],
     "face": ["cli", "__main__"],
 }

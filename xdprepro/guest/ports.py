@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The ports that a guest can have: always two of a kind, dut and tester, joined by a cable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Port:
+    """`model` is QEMU's name for the device, empty where the kernel makes the pair itself."""
+
+    driver: str
+    config: str  # the kernel's option for the driver
+    attach_modes: tuple[str, ...]
+    about: str
+    model: str = ""
+    options: str = ""
+    modules: tuple[str, ...] = ()  # besides the driver
+
+
+PORTS: Mapping[str, Port] = {
+    "veth": Port("veth", "CONFIG_VETH", ("native", "skb"), "a pair of virtual links, made by the kernel"),
+    "virtio-net": Port(
+        "virtio_net",
+        "CONFIG_VIRTIO_NET",
+        ("native", "skb"),
+        "virtio network devices",
+        model="virtio-net-pci",
+        # QEMU's main loop runs beside the guest and would send at its own time; the guest's timers are the guest's.
+        options="ioeventfd=off,tx=timer",
+        modules=("virtio_pci",),
+    ),
+    "igb": Port("igb", "CONFIG_IGB", ("native", "skb"), "Intel 82576 gigabit adapters", model="igb"),
+    "vmxnet3": Port("vmxnet3", "CONFIG_VMXNET3", ("native", "skb"), "VMware's paravirtual adapters", model="vmxnet3"),
+    "e1000e": Port(
+        "e1000e", "CONFIG_E1000E", ("skb",), "Intel 82574 gigabit adapters; the driver has no XDP", model="e1000e"
+    ),
+}
+
+
+def make_cable(port: Port, macs: Mapping[str, str]) -> list[str]:
+    """QEMU's arguments for one device an end, all on one hub; nothing for a pair that the kernel makes."""
+    if not port.model:
+        return []
+    argv = []
+    for number, (end, mac) in enumerate(macs.items(), start=1):
+        # Each on a root port of its own: the virtual functions of two igb on one bus would want the same slots.
+        argv += ["-netdev", f"hubport,id={end},hubid=0"]
+        argv += ["-device", f"pcie-root-port,id={end}-slot,chassis={number},slot={number}"]
+        options = f",{port.options}" if port.options else ""
+        argv += ["-device", f"{port.model},bus={end}-slot,netdev={end},mac={mac}{options}"]
+    return argv
