@@ -68,8 +68,8 @@ const char *attach_mode_name(unsigned int mode)
 int attachment_verify(const struct attachment *attachment, json_t **attach)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, port);
-	struct bpf_prog_info info = {0};
-	__u32 info_len = sizeof(info);
+	struct bpf_prog_info info;
+	__u64 jited_addr;
 	char tag[TAG_TEXT_SIZE];
 	const char *mode;
 	int err, fd;
@@ -90,15 +90,16 @@ int attachment_verify(const struct attachment *attachment, json_t **attach)
 	fd = bpf_prog_get_fd_by_id(port.prog_id);
 	if (fd < 0)
 		return fail(errno, attachment->ifname, "open program");
-	err = bpf_obj_get_info_by_fd(fd, &info, &info_len) ? errno : 0;
+	err = read_program_info(fd, &info, &jited_addr);
 	close(fd);
 	if (err)
-		return fail(err, attachment->ifname, "read program");
+		return fail(-err, attachment->ifname, "read program");
 	format_tag(&info, tag, sizeof(tag));
-	*attach = json_pack("{s:s, s:i, s:s, s:I, s:s, s:s, s:I, s:I}", "ifname",
+	*attach = json_pack("{s:s, s:i, s:s, s:I, s:s, s:s, s:I, s:o, s:I}", "ifname",
 			    attachment->ifname, "ifindex", attachment->ifindex, "attach_mode", mode,
 			    "prog_id", (json_int_t)info.id, "prog_tag", tag, "prog_name", info.name,
-			    "xlated_len", (json_int_t)info.xlated_prog_len, "jited_len",
+			    "xlated_len", (json_int_t)info.xlated_prog_len, "jited_addr",
+			    describe_address(jited_addr), "jited_len",
 			    (json_int_t)info.jited_prog_len);
 	return *attach ? 0 : fail(ENOMEM, attachment->ifname, "describe program");
 }

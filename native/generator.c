@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "thread.h"
+#include "window.h"
 
 #define JOIN_STEP_NS (10 * NS_PER_MS)
 
@@ -32,6 +33,8 @@ static void *run_thread(void *argument)
 
 	while (sem_wait(&generator->go))
 		continue; /* interrupted */
+	if (generator->spec->window != NO_WINDOW)
+		window_open(generator->spec->window);
 	if (!generator_stopping(generator) && generator->ops->send(thread))
 		thread->failed = failure;
 	if (!__atomic_sub_fetch(&generator->running, 1, __ATOMIC_ACQ_REL)) {
@@ -182,16 +185,16 @@ uint64_t generator_packets(const struct generator *generator)
 
 json_t *generator_describe(const struct generator *generator)
 {
+	json_t *object = loaded_describe(&generator->program);
 	json_t *cpus = json_array();
-	json_t *tag = json_null();
 
 	for (size_t i = 0; i < generator->threads_len; i++)
 		json_array_append_new(cpus, json_integer(generator->threads[i].cpu));
-	if (generator->program.fd >= 0)
-		tag = loaded_tag(&generator->program);
-	return json_pack("{s:s, s:o, s:i, s:o}", "generator",
-			 generator_names[generator->spec->kind], "cpus", cpus, "batch",
-			 generator->spec->batch, "tag", tag);
+	json_object_set_new(object, "generator",
+			    json_string(generator_names[generator->spec->kind]));
+	json_object_set_new(object, "cpus", cpus);
+	json_object_set_new(object, "batch", json_integer(generator->spec->batch));
+	return object;
 }
 
 int generator_take(void *context)

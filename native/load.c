@@ -146,14 +146,31 @@ void format_tag(const struct bpf_prog_info *info, char *text, size_t size)
 		snprintf(text + 2 * i, size - 2 * i, "%02x", info->tag[i]);
 }
 
-json_t *loaded_tag(const struct loaded *loaded)
+int read_program_info(int fd, struct bpf_prog_info *info, __u64 *jited_addr)
 {
-	struct bpf_prog_info info = {0};
-	__u32 info_len = sizeof(info);
+	__u32 info_len = sizeof(*info);
+
+	*jited_addr = 0;
+	memset(info, 0, sizeof(*info));
+	info->nr_jited_ksyms = 1;
+	info->jited_ksyms = (__u64)(unsigned long)jited_addr;
+	return bpf_obj_get_info_by_fd(fd, info, &info_len) ? -errno : 0;
+}
+
+json_t *describe_address(__u64 address)
+{
+	return address ? json_sprintf("0x%llx", address) : json_null();
+}
+
+json_t *loaded_describe(const struct loaded *loaded)
+{
+	struct bpf_prog_info info;
+	__u64 jited_addr;
 	char tag[TAG_TEXT_SIZE];
 
-	if (bpf_obj_get_info_by_fd(loaded->fd, &info, &info_len))
-		return json_null();
+	if (loaded->fd < 0 || read_program_info(loaded->fd, &info, &jited_addr))
+		return json_pack("{s:n, s:n, s:n}", "tag", "jited_addr", "jited_len");
 	format_tag(&info, tag, sizeof(tag));
-	return json_string(tag);
+	return json_pack("{s:s, s:o, s:I}", "tag", tag, "jited_addr", describe_address(jited_addr),
+			 "jited_len", (json_int_t)info.jited_prog_len);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <bpf/libbpf.h>
+#include <linux/bpf.h>
 
 #include "../bpf/record.h"
 #include "programs.h"
@@ -32,12 +33,18 @@ void loaded_destroy(struct loaded *loaded);
 int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
 		   unsigned int value);
 
-/* The kernel's hash of the program, as a JSON string. */
-json_t *loaded_tag(const struct loaded *loaded);
+/* What the kernel tells of the program: `tag`, `jited_addr` and `jited_len`, all null of none. */
+json_t *loaded_describe(const struct loaded *loaded);
 
-/* The same of a program's info. */
-struct bpf_prog_info;
+/* Read a program's info, and the address of its machine code as the kernel tells it: 0 without a
+ * JIT, or where kernel.kptr_restrict hides it. 0 or -errno. */
+int read_program_info(int fd, struct bpf_prog_info *info, __u64 *jited_addr);
+
+/* Of the info: the kernel's hash of a program. */
 void format_tag(const struct bpf_prog_info *info, char *text, size_t size);
+
+/* An address as a JSON string, null for 0. */
+json_t *describe_address(__u64 address);
 
 /* Lift RLIMIT_MEMLOCK as far as it goes: before 5.11 the kernel charged BPF maps to it. */
 void load_raise_memlock(void);

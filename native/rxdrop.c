@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "thread.h"
+#include "window.h"
 
 #define POLL_MS 50 /* how long a stop may have to wait */
 
@@ -65,10 +66,12 @@ static void *run_busy(void *argument)
 {
 	struct rxdrop *rxdrop = argument;
 
-	while (!stopping(rxdrop))
+	while (!stopping(rxdrop)) {
+		window_app();
 		for (size_t i = 0; i < rxdrop->len; i++)
 			if (!serve(&rxdrop->sockets[i], rxdrop->spec->batch, &rxdrop->counters[i]))
 				wake_if_asked(&rxdrop->sockets[i], &rxdrop->counters[i]);
+	}
 	return NULL;
 }
 
@@ -83,6 +86,7 @@ static void *run_poll(void *argument)
 	while (!stopping(rxdrop)) {
 		uint32_t n = 0;
 
+		window_app();
 		for (size_t i = 0; i < rxdrop->len; i++)
 			n += serve(&rxdrop->sockets[i], rxdrop->spec->batch, &rxdrop->counters[i]);
 		if (n)

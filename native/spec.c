@@ -26,8 +26,8 @@ const char *const generator_names[] = {"live-frames", "af-packet", NULL};
 static const char *const sink_keys[] = {DUT_KEYS, NULL};
 static const char *const socket_keys[] = {DUT_KEYS, "xsk", NULL};
 static const char *const forward_keys[] = {DUT_KEYS, "egress_ifname", NULL};
-static const char *const generate_keys[] = {COMMON_KEYS, "generator", "cpus", "batch",
-					    "count",     "frame",     NULL};
+static const char *const generate_keys[] = {COMMON_KEYS, "generator", "cpus",   "batch",
+					    "count",     "frame",     "window", NULL};
 static const char *const xsk_keys[] = {"bind_mode", "queues",    "app_cpu", "wakeup",     "batch",
 				       "ring_rx",   "ring_fill", "frames",  "frame_size", NULL};
 static const char *const frame_keys[] = {"dst_mac", "src_mac", "frame_len", "flows", NULL};
@@ -149,6 +149,19 @@ static int parse_frame(const struct section *top, struct frame_spec *frame)
 	return result;
 }
 
+/* Without a count its end would depend on a clock; with two threads it had two generators. */
+static int parse_window(const struct section *top, struct generator_spec *generator)
+{
+	generator->window = NO_WINDOW;
+	if (!json_object_get(top->object, "window"))
+		return 0;
+	if (!generator->count)
+		return bad_value(top, "window", "allowed without a count");
+	if (generator->cpus_len != 1)
+		return bad_value(top, "window", "allowed with more than one of cpus");
+	return read_int(top, "window", 0, INT32_MAX, &generator->window);
+}
+
 static int parse_generate(const struct section *top, struct spec *spec)
 {
 	struct generator_spec *generator = &spec->generator;
@@ -165,6 +178,8 @@ static int parse_generate(const struct section *top, struct spec *spec)
 		result = read_small(top, "batch", 1, 256, &generator->batch);
 	if (!result)
 		result = read_int(top, "count", 0, 1000000000000LL, &generator->count);
+	if (!result)
+		result = parse_window(top, generator);
 	if (!result)
 		result = parse_frame(top, &generator->frame);
 	return result;

@@ -13,6 +13,8 @@
 #define MAX_CPUS RECORD_CPUS
 #define MAX_QUEUES RECORD_RXQS
 
+#define NO_WINDOW -1
+
 enum attach_mode { ATTACH_NATIVE, ATTACH_SKB };
 enum bind_mode { BIND_COPY, BIND_ZERO_COPY };
 enum wakeup { WAKEUP_BUSY, WAKEUP_POLL };
@@ -47,7 +49,8 @@ struct generator_spec {
 	int cpus[MAX_CPUS];
 	size_t cpus_len;
 	int batch;
-	int64_t count; /* 0: until told to stop */
+	int64_t count;  /* 0: until told to stop */
+	int64_t window; /* its id; NO_WINDOW */
 	struct frame_spec frame;
 };
 
