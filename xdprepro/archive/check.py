@@ -152,7 +152,7 @@ def _iter_table_findings(group: Group, table: Mapping[str, Var], path: str) -> I
         if var.dims == (name,):
             if name in group and not group[name].is_scale:
                 yield Finding(where, "is no dimension scale")
-        elif (name in group) != all(dim in scales for dim in var.dims):
+        elif (name in group) != all(dim in scales for dim in var.dims) and (name in group or not var.optional):
             yield Finding(where, f"is there without its dimensions {var.dims}, or they without it")
         if name in group:
             yield from _iter_var_findings(group[name], var, scales, where)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -50,6 +50,7 @@ class RunInfo:
     sha256: str
     size_bytes: int
     problem: str = ""
+    ports: tuple[str, ...] = ()
 
 
 def make_info(path: Path, data: bytes, run: Run, flags: Mapping[TrialKey, int]) -> RunInfo:
@@ -79,12 +80,15 @@ def make_info(path: Path, data: bytes, run: Run, flags: Mapping[TrialKey, int]) 
         schema_version=SCHEMA_VERSION,
         sha256=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
+        ports=tuple(dict.fromkeys(boot.port for boot in run.boots if boot.port)),
     )
 
 
 def format_manifest(info: RunInfo) -> bytes:
     """The manifest's text; it lies beside the file that it is about, so it names no path."""
-    values = {key: value for key, value in asdict(info).items() if key not in ("path", "problem")}
+    said = {field: getattr(info, field.name) for field in fields(info) if field.name != "path"}
+    # A field that came with a later version is there only where it says something, so older readers know the others.
+    values = {field.name: value for field, value in said.items() if field.default is MISSING or value != field.default}
     return (json.dumps(values, indent=1) + "\n").encode()
 
 
@@ -110,7 +114,8 @@ def _parse_manifest(path: Path) -> RunInfo | None:
     """What the manifest beside a sealed file says, if it is one of that run."""
     try:
         values = json.loads(read_file(path.with_suffix(".json")))
-        info = RunInfo(path=path, **{key: _freeze(value) for key, value in values.items()})
+        known = {field.name for field in fields(RunInfo)}
+        info = RunInfo(path=path, **{key: _freeze(value) for key, value in values.items() if key in known})
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     fits = info.run_id == path.stem and info.status in RUN_STATUSES and not info.problem

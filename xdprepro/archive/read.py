@@ -12,7 +12,8 @@ from typing import Any
 from xdprepro.archive.digest import content_digest
 from xdprepro.archive.durable import read_file, sidecar, storage_error
 from xdprepro.archive.hdf5 import HDF5_ERRORS, Dataset, File, Group, decode, explain, open_run, read_document, read_text
-from xdprepro.archive.schema import ABSENT, BOOT_KINDS
+from xdprepro.archive.profiles import read_profiles
+from xdprepro.archive.schema import ABSENT, BOOT_KINDS, BOOTS
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.sample import PHASES, SIDES, TRIAL_STATUSES, Boot, Reading, Run, Sample, Stream, Trial, TrialKey
 
@@ -116,13 +117,12 @@ def _iter_trials(group: Group) -> list[tuple[int, int]]:
 def _read_boots(group: Group) -> tuple[Boot, ...]:
     if "boot" not in group:
         return ()
-    column = {name: group[name][()].tolist() for name in group}
-    rows = zip(
-        *(column[name] for name in ("boot", "boot_kind", "boot_id", "kernel_release", "t_boot_utc_ns")), strict=True
-    )
+    blank = [b""] * group["boot"].size
+    names = ("boot", "boot_kind", "boot_id", "kernel_release", "t_boot_utc_ns", "port", "cmdline")
+    columns = [blank if name not in group and BOOTS[name].optional else group[name][()].tolist() for name in names]
     return tuple(
-        Boot(index, BOOT_KINDS[kind], decode(boot_id), decode(release), t_utc_ns)
-        for index, kind, boot_id, release, t_utc_ns in rows
+        Boot(index, BOOT_KINDS[kind], decode(boot_id), decode(release), t_utc_ns, decode(port), decode(cmdline))
+        for index, kind, boot_id, release, t_utc_ns, port, cmdline in zip(*columns, strict=True)
     )
 
 
@@ -135,6 +135,7 @@ def _read_case(case_id: str, group: Group) -> list[Trial]:
     if "tester" in group:
         samples["tester"] = _read_samples(group["tester"], places, _TESTER_BLOCKS)
     edges = _read_edges(group["edges"], places) if "edges" in group else {}
+    profiles = read_profiles(group["profile"]) if "profile" in group else {}
     column = {name: group[name][()].tolist() for name in ("trial_status", "slot", "t_epoch_ns")}
     trials = []
     for at in places:
@@ -151,6 +152,7 @@ def _read_case(case_id: str, group: Group) -> list[Trial]:
                 t_utc_ns=column["t_epoch_ns"][boot][trial],
                 status=_STATUSES[column["trial_status"][boot][trial]],
                 reason=report["reason"],
+                profile=profiles.get(at),
                 **said,
             )
         )

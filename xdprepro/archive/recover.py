@@ -11,7 +11,7 @@ from xdprepro.archive.durable import list_files, read_file, sidecar, storage_err
 from xdprepro.archive.journal import FOLDER, hold_journal, read_journal
 from xdprepro.archive.seal import seal
 from xdprepro.errors import BUSY, STORAGE, XdpreproError
-from xdprepro.sample import Run, TrialKey, parse_journal, parse_stream
+from xdprepro.sample import Run, TrialKey, parse_journal, parse_profile, parse_stream
 
 # Record -> its fields, by archive/README.md. Records of other kinds are for newer readers.
 _RECORDS: Mapping[str, Mapping[str, type]] = {
@@ -25,8 +25,14 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
     "trial": {"slot": int, "case_id": str, "boot": int, "trial": int, "t_utc_ns": int},
     "line": {"slot": int, "side": str, "msg": dict},
     "trial_end": {"slot": int, "status": str, "reason": str},
+    "profile": {"slot": int, "profile": dict},
+    "document": {"name": str, "text": str},
+    "fingerprint": {"add": dict},
     "end": {"status": str, "t_utc_ns": int},
 }
+
+# Fields that not every record of their kind has.
+_OPTIONAL: Mapping[str, Mapping[str, type]] = {"boot": {"port": str, "cmdline": str}}
 
 
 def unsealed(directory: Path) -> list[Path]:
@@ -91,16 +97,26 @@ def _find_wrong(number: int, record: Mapping[str, Any]) -> str:
         return f"is {kind!r}: the 'run' record that belongs before all others is missing"
     if number > 1 and kind == "run":
         return "is a second 'run' record: two journals in one file"
-    for name, wanted in _RECORDS.get(kind, {}).items():
+    optional = {name: wanted for name, wanted in _OPTIONAL.get(kind, {}).items() if name in record}
+    for name, wanted in {**_RECORDS.get(kind, {}), **optional}.items():
         if name not in record:
             return f"({kind!r}) has no {name!r}"
         if type(record[name]) is not wanted or (wanted is int and not 0 <= record[name] < 2**63):
             return f"({kind!r}) has {name!r} of {str(record[name])[:40]}"
-    if kind == "line":
-        try:
+    return _find_unparsed(record)
+
+
+def _find_unparsed(record: Mapping[str, Any]) -> str:
+    """Why what a record carries cannot be understood, or nothing."""
+    try:
+        if record["rec"] == "line":
             parse_stream([record["msg"]])
-        except (LookupError, TypeError, AttributeError) as error:
-            return f"('line') is no message of an agent: {error!r}"
+        elif record["rec"] == "profile":
+            parse_profile(record["profile"])
+    except (LookupError, TypeError, AttributeError) as error:
+        return f"('line') is no message of an agent: {error!r}"
+    except XdpreproError as error:
+        return f"('profile') has {error.message}"
     return ""
 
 

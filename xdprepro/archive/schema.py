@@ -2,16 +2,17 @@
 """The format of a run file: every variable with its type and dimensions, in one table for writer, reader and verifier.
 
 archive/README.md tells the same to people, with the reasons. A variable is in the file if and only if all of its
-dimensions are: a case without AF_XDP sockets has no queue of that group, so it has no such counters either.
+dimensions are: a case without AF_XDP sockets has no queue of that group, so it has no such counters either. Optional
+variables came with a later version, and are there only where one value says something.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdprepro.sample import PHASES, TRIAL_STATUSES
+from xdprepro.sample import PHASES, PROFILE_SIDES, TRIAL_STATUSES
 
 SCHEMA_ID = "xdprepro-run"
-SCHEMA_VERSION = "1.0.0"
+SCHEMA_VERSION = "1.1.0"
 MIN_READER_VERSION = "0.1.0"
 TEXT = "S"  # fixed-length UTF-8, as wide as the longest value needs, in steps of 64 bytes
 NONE = "none"  # value 0 of every flag: there is no such trial or sample
@@ -31,6 +32,7 @@ class Var:
     unit: str = ""
     values: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
+    optional: bool = False
 
 
 def _scale(name: str, about: str, dtype: str = "<i4") -> dict[str, Var]:
@@ -48,6 +50,8 @@ BOOTS: Mapping[str, Var] = {
     "boot_id": Var(TEXT, ("boot",), "the kernel's own boot_id"),
     "kernel_release": Var(TEXT, ("boot",), "uname -r of the DUT"),
     "t_boot_utc_ns": Var("<i8", ("boot",), "wall clock when the boot's trials began", "ns"),
+    "port": Var(TEXT, ("boot",), "the port that a guest was made for", optional=True),
+    "cmdline": Var(TEXT, ("boot",), "the whole command line of a guest's kernel", optional=True),
 }
 
 
@@ -120,6 +124,23 @@ EDGES_GROUP: Mapping[str, Var] = {
     **_counters("values", (*_TRIAL, "edge", "edge_counter"), "cumulative counters at the edges of the trial"),
 }
 
+_FUNCTION = (*_TRIAL, "function")
+PROFILE: Mapping[str, Var] = {
+    **_scale("function", "kernel function or BPF program, [module] where it is in one; once for each side", TEXT),
+    "side": Var("|u1", ("function",), "on whose behalf the function ran", values=PROFILE_SIDES),
+    "present": Var("|u1", _TRIAL, "1: the trial's instructions were counted, 0: they were not"),
+    "packets": Var("<u8", _TRIAL, "packets that the DUT's program saw in the window"),
+    "total_insn": Var("<u8", _TRIAL, "instructions in the window, counted apart from the functions"),
+    "insn": Var("<u8", _FUNCTION, "instructions in the window; where the trial was counted a zero is a true one"),
+}
+
+MEMORY: Mapping[str, Var] = {
+    "present": Var("|u1", _TRIAL, "1: a memory pass counted the trial, 0: none did"),
+    "loads": Var("<u8", _FUNCTION, "loads in the window"),
+    "stores": Var("<u8", _FUNCTION, "stores in the window"),
+    "lines": Var("<u8", _FUNCTION, "distinct cache lines touched in the window"),
+}
+
 # The part of a case's group below /cases/<case_id>, "" being that group itself.
 CASE_GROUPS: Mapping[str, Mapping[str, Var]] = {
     "": CASE,
@@ -127,4 +148,6 @@ CASE_GROUPS: Mapping[str, Mapping[str, Var]] = {
     "other": OTHER,
     "tester": TESTER,
     "edges": EDGES_GROUP,
+    "profile": PROFILE,
+    "profile/memory": MEMORY,
 }

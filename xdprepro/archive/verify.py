@@ -16,11 +16,12 @@ from xdprepro.archive.digest import content_digest
 from xdprepro.archive.durable import read_file, sidecar
 from xdprepro.archive.find import read_manifest
 from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, explain, open_run, read_document, read_text
+from xdprepro.archive.profiles import COUNTS
 from xdprepro.archive.read import read_run
 from xdprepro.archive.write import case_ids, link_name
 from xdprepro.archive.write_case import REASON_BYTES, stream
 from xdprepro.errors import XdpreproError
-from xdprepro.sample import PHASES, SIDES, Sample, Trial
+from xdprepro.sample import PHASES, SIDES, Profile, Sample, Trial, find_profile_fault
 
 
 def verify_run(path: Path, *, limit_s: float = 120.0) -> list[Finding]:
@@ -112,8 +113,12 @@ def _iter_content_findings(path: Path, file: File) -> Iterator[Finding]:
     for group in file["cases"].values():
         if "trial" in group:
             yield from _iter_case_findings(group, boots, len(read_text(file, "flag_names").split()))
+            yield from _iter_padding_findings(group)
     for trial in run.trials:
         yield from _iter_trial_findings(file, trial)
+        if trial.profile and (what := _find_profile_fault(trial.profile)):
+            where = f"/cases/{link_name(trial.key.case_id)}/profile"
+            yield Finding(where, f"boot {trial.key.boot}, trial {trial.key.trial}: {what}")
 
 
 def _iter_case_findings(group: Group, boots: list[int], flags: int) -> Iterator[Finding]:
@@ -123,6 +128,26 @@ def _iter_case_findings(group: Group, boots: list[int], flags: int) -> Iterator[
         yield Finding(f"{group.name}/trial_flags", "has bits without a name")
     if len(json.loads(read_document(group, "agent_reports"))) != int(np.count_nonzero(group["trial_status"][()])):
         yield Finding(f"{group.name}/agent_reports", "are not as many as the trials")
+
+
+def _iter_padding_findings(case: Group) -> Iterator[Finding]:
+    """Counts where nothing was counted."""
+    for group in (case.get("profile"), case.get("profile/memory")):
+        if group is None:
+            continue
+        absent = group["present"][()] == 0
+        if not absent[case["trial_status"][()] == 0].all():
+            yield Finding(f"{group.name}/present", "is set where there is no trial")
+        for name in COUNTS:
+            if name in group and group[name][()][absent].any():
+                yield Finding(f"{group.name}/{name}", "has counts where nothing was counted")
+
+
+def _find_profile_fault(profile: Profile) -> str:
+    total = sum(row.insn for row in profile.rows)
+    if total != profile.total_insn:
+        return f"the instructions of its functions are {total}, total_insn says {profile.total_insn}"
+    return find_profile_fault(profile)
 
 
 def _iter_trial_findings(file: File, trial: Trial) -> Iterator[Finding]:

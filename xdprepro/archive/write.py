@@ -14,6 +14,7 @@ from urllib.parse import quote
 from xdprepro import __version__
 from xdprepro.archive.digest import content_digest
 from xdprepro.archive.hdf5 import LIBVER, File, Group, write_attrs, write_document, write_json, write_var
+from xdprepro.archive.profiles import write_profiles
 from xdprepro.archive.schema import (
     BOOT_KINDS,
     BOOTS,
@@ -24,7 +25,7 @@ from xdprepro.archive.schema import (
 )
 from xdprepro.archive.write_case import write_case
 from xdprepro.errors import STORAGE, XdpreproError
-from xdprepro.sample import PHASES, TRIAL_STATUSES, Run, TrialKey, flatten
+from xdprepro.sample import PHASES, TRIAL_STATUSES, Run, TrialKey, find_profile_fault, flatten
 
 
 def build_image(run: Run, flags: Mapping[TrialKey, int], flag_names: Sequence[str]) -> bytes:
@@ -41,6 +42,7 @@ def build_image(run: Run, flags: Mapping[TrialKey, int], flag_names: Sequence[st
             trials = [trial for trial in run.trials if trial.key.case_id == case_id]
             if trials:
                 write_case(group, trials, len(run.boots), flags, flag_names)
+                write_profiles(group, trials, run.fingerprint.get("guest", {}))
         _write_fingerprint(file.create_group("fingerprint"), run.fingerprint)
         documents = file.create_group("documents")
         for name, text in sorted(run.documents.items()):
@@ -89,6 +91,11 @@ def _check(run: Run, flags: Mapping[TrialKey, int], flag_names: Sequence[str]) -
             for s in (*t.dut.samples, *t.tester.samples)
             if s.phase not in PHASES
         ),
+        *(
+            f"the profile of trial {t.key}: {fault}"
+            for t in run.trials
+            if t.profile and (fault := find_profile_fault(t.profile))
+        ),
         *(f"flags {mask} of {key} have no name" for key, mask in flags.items() if mask >> len(flag_names)),
         *(f"flags of {key}, which is no trial" for key in flags if key not in trials),
     ]
@@ -135,15 +142,18 @@ def _write_boots(group: Group, run: Run) -> None:
     write_attrs(group, {"encoding": "xdprepro-boots", "encoding_version": "1.0.0"})
     if not run.boots:
         return
-    columns = {
+    columns: dict[str, list[Any]] = {
         "boot": [boot.index for boot in run.boots],
         "boot_kind": [BOOT_KINDS.index(boot.kind) for boot in run.boots],
         "boot_id": [boot.boot_id for boot in run.boots],
         "kernel_release": [boot.kernel_release for boot in run.boots],
         "t_boot_utc_ns": [boot.t_utc_ns for boot in run.boots],
+        "port": [boot.port for boot in run.boots],
+        "cmdline": [boot.cmdline for boot in run.boots],
     }
     for name, var in BOOTS.items():
-        write_var(group, name, var, columns[name])
+        if any(columns[name]) or not var.optional:
+            write_var(group, name, var, columns[name])
 
 
 def _case_attrs(run: Run, case_id: str, position: int) -> dict[str, Any]:
