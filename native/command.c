@@ -63,6 +63,16 @@ static char *find_line(void)
 	return input.text;
 }
 
+static int fail_gone(void)
+{
+	return fail_because(0, "stdin", "read", "end of file: the controller is gone");
+}
+
+static int fail_interrupted(void)
+{
+	return fail_because(0, "agent", "signal", "%s", strsignal(interrupted));
+}
+
 static int fill_input(void)
 {
 	ssize_t n;
@@ -75,7 +85,7 @@ static int fill_input(void)
 	if (n < 0)
 		return fail(errno, "stdin", "read");
 	if (n == 0)
-		return fail_because(0, "stdin", "read", "end of file: the controller is gone");
+		return fail_gone();
 	input.len += n;
 	return 0;
 }
@@ -100,7 +110,7 @@ static int wait_for_input(int64_t deadline_ns, int event_fd)
 		if (ppoll(fds, 3, &timeout, NULL) < 0 && errno != EINTR)
 			return fail(errno, "stdin", "poll");
 		if (interrupted)
-			return fail_because(0, "agent", "signal", "%s", strsignal(interrupted));
+			return fail_interrupted();
 		if (fds[0].revents)
 			return 1;
 		if (fds[2].revents)
@@ -168,6 +178,21 @@ int command_wait(int64_t deadline_ns, int event_fd, enum command *command)
 		return parse(line, command);
 	*command = result == 2 ? COMMAND_EVENT : COMMAND_TIMEOUT;
 	return 0;
+}
+
+int command_pause(int64_t ns)
+{
+	struct pollfd fds[] = {
+		{.fd = STDIN_FILENO, .events = POLLRDHUP},
+		{.fd = signal_fd, .events = POLLIN},
+	};
+	struct timespec timeout = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+
+	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+		return fail(errno, "stdin", "poll");
+	if (interrupted)
+		return fail_interrupted();
+	return fds[0].revents ? fail_gone() : 0;
 }
 
 int command_wait_to_write(void)

@@ -24,6 +24,9 @@ int command_read_line(char **line);
 /* Wait for a command, for event_fd (-1: none), or until deadline_ns of CLOCK_MONOTONIC. */
 int command_wait(int64_t deadline_ns, int event_fd, enum command *command);
 
+/* Let time pass, commands unread; a signal, or a controller that is gone, is a failure at once. */
+int command_pause(int64_t ns);
+
 /* Wait until stdout takes more; for a moment only once a signal came or the controller is gone. */
 int command_wait_to_write(void);
 

@@ -46,13 +46,16 @@ static int sample_phase(struct dut *dut, const char *phase, int64_t at_ns, int64
 
 static int measure(struct dut *dut, enum command *next)
 {
-	int64_t settle_ns = now_ns();
-	int64_t measure_ns = settle_ns + dut->spec->settle_ns;
-	int64_t end_ns = measure_ns + dut->spec->measure_ns;
-	int result;
+	int64_t settle_ns, measure_ns, end_ns;
+	/* The tester's link went down after we were ready, and then ours at the same cable. */
+	int result = port_wait_for_carrier(&dut->port);
 
+	settle_ns = now_ns();
+	measure_ns = settle_ns + dut->spec->settle_ns;
+	end_ns = measure_ns + dut->spec->measure_ns;
 	*next = COMMAND_TIMEOUT;
-	result = sample_phase(dut, "settle", settle_ns, measure_ns, next);
+	if (!result)
+		result = sample_phase(dut, "settle", settle_ns, measure_ns, next);
 	if (!result)
 		result = sample_phase(dut, "measure", measure_ns, end_ns, next);
 	if (!result && *next == COMMAND_TIMEOUT)

@@ -141,6 +141,25 @@ static void set_queues(const struct guest_end *end, int queues)
 		guest_say("%s: set %d channels: %s", end->ifname, queues, strerror(-err));
 }
 
+/*
+ * The generator never waits for a ring to empty itself, and in the guest's time it sends hundreds
+ * of frames before the first interrupt comes.
+ */
+static void set_ring(const struct guest_end *end)
+{
+	struct ethtool_ringparam rings = {.cmd = ETHTOOL_GRINGPARAM};
+	int err = ethtool_ioctl(end->ifname, &rings);
+
+	if (err || rings.tx_pending == rings.tx_max_pending)
+		return;
+	rings.cmd = ETHTOOL_SRINGPARAM;
+	rings.tx_pending = rings.tx_max_pending;
+	err = ethtool_ioctl(end->ifname, &rings);
+	if (err)
+		guest_say("%s: set a transmit ring of %u: %s", end->ifname, rings.tx_max_pending,
+			  strerror(-err));
+}
+
 static int set_up(const struct guest_job *job, enum side side)
 {
 	const struct guest_end *end = &job->ends[side];
@@ -152,6 +171,7 @@ static int set_up(const struct guest_job *job, enum side side)
 	if (result)
 		return result;
 	set_queues(end, job->queues);
+	set_ring(end);
 	return guest_link_up(link.ifindex, end->ifname, job->mtu);
 }
 

@@ -8,9 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "command.h"
 #include "error.h"
 #include "ethtool.h"
 #include "spec.h"
+
+/* Less than a controller waits for an answer; links of 100 Gbit/s take some seconds. */
+#define CARRIER_BUDGET_NS (12 * NS_PER_S)
+#define CARRIER_STEP_NS (10 * NS_PER_MS)
 
 #define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
 
@@ -111,6 +117,25 @@ int port_attach(struct port *port, int attach_mode)
 {
 	return attachment_create(&port->attachment, port->link.ifname, port->link.ifindex,
 				 port->program.fd, attach_mode);
+}
+
+int port_wait_for_carrier(const struct port *port)
+{
+	int64_t deadline_ns = now_ns() + CARRIER_BUDGET_NS;
+	struct link now;
+	int result = link_read(port->link.ifname, &now);
+
+	while (!result && !now.carrier) {
+		if (now_ns() > deadline_ns)
+			return fail_hint(fail_because(ENETDOWN, port->link.ifname, "carrier",
+						      "none for %lld s",
+						      CARRIER_BUDGET_NS / NS_PER_S),
+					 "both ends must be up, and the cable in");
+		result = command_pause(CARRIER_STEP_NS);
+		if (!result)
+			result = link_read(port->link.ifname, &now);
+	}
+	return result;
 }
 
 int port_add_sources(struct port *port, struct sampler *sampler)

@@ -24,6 +24,9 @@ void port_destroy(struct port *port);
 
 int port_attach(struct port *port, int attach_mode);
 
+/* Wait until it has carrier: drivers lose it when a program or a socket comes. */
+int port_wait_for_carrier(const struct port *port);
+
 /* The sources that every port has, the program's records first. */
 int port_add_sources(struct port *port, struct sampler *sampler);
 

@@ -17,6 +17,8 @@ int trial_ready(const struct port *port, const struct sampler *sampler, json_t *
 	int result = attachment_verify(&port->attachment, &attach);
 
 	if (!result)
+		result = port_wait_for_carrier(port);
+	if (!result)
 		result = sampler_edge(sampler, "start");
 	if (result) {
 		json_decref(attach);
