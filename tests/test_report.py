@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make_trial
 
-from xdprepro import report
+from xdprepro import differences, report
 from xdprepro.closure import MEANINGS
 from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
@@ -59,7 +59,8 @@ def every_table() -> list[Table]:
     tables += [report.trial_table(view, case_id) for case_id in view.run.cases]
     tables += [report.closure_table(one) for one in view.trials]
     for comparison in comparisons():
-        tables += [report.sides_table(comparison), report.mismatch_table(comparison), report.compare_table(comparison)]
+        tables += [differences.sides_table(comparison), differences.mismatch_table(comparison)]
+        tables += [report.compare_table(comparison)]
     return tables
 
 
@@ -101,7 +102,7 @@ def test_an_infinite_time_is_a_dash_and_null() -> None:
 
 
 KEYS: dict[str, Sequence[str]] = {
-    "runs": ("side", "run_id", "plan_id", "kernel", "suite", "lab", "status", "restarts"),
+    "runs": ("side", "run_id", "plan_id", "kernel", "cmdline", "cpu", "suite", "lab", "status", "restarts"),
     "run": ("fact", "value"),
     "cases": (
         *(
@@ -359,13 +360,13 @@ def test_without_a_common_case_the_table_says_so() -> None:
 
 @pytest.mark.parametrize(("column", "cell"), [("a", "performance"), ("b", "powersave"), ("serious", "no")])
 def test_mismatch_table_shows_both_sides(column: str, cell: str) -> None:
-    assert text_row(report.mismatch_table(comparisons()[0]))[column] == cell
+    assert text_row(differences.mismatch_table(comparisons()[0]))[column] == cell
 
 
 def test_a_long_value_is_cut_in_text_and_whole_in_json() -> None:
     long = 20 * "very long "
     b = make_case_run(DROP, QUIET, run_id="b", fingerprint=make_fingerprint(kernel__cmdline=long))
-    table = report.mismatch_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b)))
+    table = differences.mismatch_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b)))
     assert len(text_row(table)["b"]) == 60
     assert as_json(table)["rows"][0]["b"] == long
 

@@ -86,13 +86,14 @@ def check_comparable(a: Run, b: Run) -> tuple[Mismatch, ...]:
 
 def is_incomparable(mismatches: tuple[Mismatch, ...], case_id: str, *, allow_confounded: bool) -> bool:
     """Whether a case gets no verdict; kinds of labs and of figures are never compared, whatever the user allows."""
-    serious = [one for one in mismatches if one.serious and _concerns(one, case_id)]
-    return any(one.key in NEVER or not allow_confounded for one in serious)
+    return any(one.key in NEVER or not allow_confounded for one in find_serious(mismatches, case_id))
 
 
-def _concerns(one: Mismatch, case_id: str) -> bool:
-    port = re.match(r"ports\.([\w-]+)\.", one.key)
-    return one.case_id in ("", case_id) and (not port or case_id.endswith(f".port-{port[1]}"))
+def find_serious(mismatches: tuple[Mismatch, ...], case_id: str) -> list[Mismatch]:
+    """What confounds a case; a difference of a guest's port concerns only the cases on it."""
+    serious = [one for one in mismatches if one.serious and one.case_id in ("", case_id)]
+    ports = [re.match(r"ports\.([\w-]+)\.", one.key) for one in serious]
+    return [one for one, port in zip(serious, ports, strict=True) if not port or case_id.endswith(f".port-{port[1]}")]
 
 
 def find_dimensions(a: Run, b: Run) -> tuple[Dimension, ...]:

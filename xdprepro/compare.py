@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two runs side by side: a verdict for each case."""
+"""Two runs side by side: a verdict for each case, in time or in instructions, as it was measured."""
 
 from dataclasses import dataclass, replace
 
 from xdprepro import errors, stats
-from xdprepro.closure import excluding
-from xdprepro.comparable import Mismatch, check_comparable, is_incomparable
+from xdprepro.comparable import (
+    Dimension,
+    Mismatch,
+    check_comparable,
+    diff_kernel_configs,
+    find_dimensions,
+    is_incomparable,
+)
+from xdprepro.exact import CountComparison, case_counts, judge
+from xdprepro.kconfig import ConfigDiff
 from xdprepro.sample import Run
-from xdprepro.view import CaseRates, RunView, case_rates
+from xdprepro.stats import is_counted
+from xdprepro.view import CaseRates, RunView, case_rates, why_no_figure
 
 VERDICTS = ("REGRESSED", "IMPROVED", "EQUIVALENT", "INCONCLUSIVE", "EXCLUDED", "INCOMPARABLE")
 
@@ -38,17 +47,29 @@ class CaseComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything to be said about two runs; `mismatches` come before the verdicts."""
+    """Everything to be said about two runs; `dimensions`, `config` and `mismatches` come before the verdicts."""
 
     a: RunView
     b: RunView
     design: str
     margin_pct: float
     level: float
+    dimensions: tuple[Dimension, ...]
+    config: ConfigDiff | None
     mismatches: tuple[Mismatch, ...]
-    cases: tuple[CaseComparison, ...]
+    cases: tuple[CaseComparison | CountComparison, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+
+    @property
+    def timed(self) -> tuple[CaseComparison, ...]:
+        """The cases that were measured in time."""
+        return tuple(case for case in self.cases if isinstance(case, CaseComparison))
+
+    @property
+    def counted(self) -> tuple[CountComparison, ...]:
+        """The cases of which instructions were counted."""
+        return tuple(case for case in self.cases if isinstance(case, CountComparison))
 
     def count(self, verdict: str) -> int:
         """How many cases have this verdict."""
@@ -67,15 +88,17 @@ def compare(
     a: RunView,
     b: RunView,
     *,
-    margin_pct: float = MIN_MARGIN_PCT,
+    margin_pct: float | None = None,
     level: float = stats.LEVEL,
     allow_confounded: bool = False,
 ) -> Comparison:
     """What changed from run A to run B.
 
-    A case REGRESSED or IMPROVED if the interval of its relative change lies beyond the margin and its p stands after
-    Benjamini-Hochberg over the cases; it is EQUIVALENT if the interval lies within the margin.
+    A case that was timed REGRESSED or IMPROVED if the interval of its relative change lies beyond the margin and its p
+    stands after Benjamini-Hochberg over the cases; it is EQUIVALENT if the interval lies within the margin. One that
+    was counted has no interval, but a bound (exact.find_bound).
     """
+    wanted_pct, margin_pct = margin_pct, MIN_MARGIN_PCT if margin_pct is None else margin_pct
     if not margin_pct >= MIN_MARGIN_PCT:
         raise errors.XdpreproError(
             f"margin {margin_pct} % is below {MIN_MARGIN_PCT} %, which code layout alone can cause",
@@ -89,25 +112,28 @@ def compare(
     mismatches = check_comparable(a.run, b.run)
     known_a, known_b = _known_cases(a.run), _known_cases(b.run)
     common = [one for one in known_a if one in known_b and (one in a.run.cases or one in b.run.cases)]
-    figures = [
-        _figures(
-            a,
-            b,
-            case_id,
-            margin_pct=margin_pct,
-            level=level,
-            incomparable=is_incomparable(mismatches, case_id, allow_confounded=allow_confounded),
-        )
-        for case_id in common
-    ]
+    dimensions = find_dimensions(a.run, b.run)
+    more = f"the runs differ in more than the {dimensions[0].name if dimensions else 'kernel'}"
+    timed: list[CaseComparison] = []
+    counted: list[CountComparison] = []
+    for case_id in common:
+        doubt = more if is_incomparable(mismatches, case_id, allow_confounded=allow_confounded) else ""
+        if any(is_counted(view.run.cases.get(case_id, {})) for view in (a, b)):
+            counted.append(_counts(a, b, case_id, margin_pct=wanted_pct or 0.0, doubt=doubt))
+        else:
+            timed.append(_figures(a, b, case_id, margin_pct=margin_pct, level=level, doubt=doubt))
+    decided: dict[str, CaseComparison | CountComparison] = {case.case_id: case for case in counted}
+    decided |= {case.case_id: _decide(case, margin_pct, level) for case in _adjust(timed)}
     return Comparison(
         a=a,
         b=b,
         design="interleaved" if a.run.plan_id == b.run.plan_id else "unpaired",
         margin_pct=margin_pct,
         level=level,
+        dimensions=dimensions,
+        config=diff_kernel_configs(a.run, b.run),
         mismatches=mismatches,
-        cases=tuple(_decide(case, margin_pct, level) for case in _adjust(figures)),
+        cases=tuple(decided[case_id] for case_id in common),
         only_a=tuple(one for one in a.run.cases if one not in known_b),
         only_b=tuple(one for one in b.run.cases if one not in known_a),
     )
@@ -118,18 +144,30 @@ def _known_cases(run: Run) -> tuple[str, ...]:
     return *run.cases, *(case_id for case_id in run.skipped if case_id not in run.cases)
 
 
-def _figures(
-    a: RunView, b: RunView, case_id: str, *, margin_pct: float, level: float, incomparable: bool
-) -> CaseComparison:
-    """The figures of a case; the verdict only where there is nothing to decide."""
+def _counts(a: RunView, b: RunView, case_id: str, *, margin_pct: float, doubt: str) -> CountComparison:
+    """The verdict on a case that was counted; `doubt` is why there can be none."""
+    counts_a, counts_b = case_counts(a, case_id), case_counts(b, case_id)
+    if doubt:
+        return CountComparison(case_id, counts_a, counts_b, "INCOMPARABLE", doubt)
+    if reason := _why_excluded(a, b, case_id, (not counts_a.boots, not counts_b.boots)):
+        return CountComparison(case_id, counts_a, counts_b, "EXCLUDED", reason)
+    return judge(counts_a, counts_b, margin_pct=margin_pct)
+
+
+def _why_excluded(a: RunView, b: RunView, case_id: str, empty: tuple[bool, bool]) -> str:
+    """Why there is nothing to compare, by side."""
+    sides = zip("AB", (a, b), empty, strict=True)
+    return "; ".join(f"{name}: {why_no_figure(view, case_id)}" for name, view, none in sides if none)
+
+
+def _figures(a: RunView, b: RunView, case_id: str, *, margin_pct: float, level: float, doubt: str) -> CaseComparison:
+    """The figures of a case; the verdict only where there is nothing to decide. `doubt` is why there can be none."""
     rates_a, rates_b = case_rates(a, case_id), case_rates(b, case_id)
     case = CaseComparison(case_id, rates_a, rates_b, verdict="", reason="")
-    if incomparable:
-        return replace(case, verdict="INCOMPARABLE", reason="the runs differ in more than the kernel")
-    empty = [(name, view) for name, view, rates in (("A", a, rates_a), ("B", b, rates_b)) if not rates.boots]
-    if empty:
-        reasons = [f"{name}: {_why_none(view, case_id)}" for name, view in empty]
-        return replace(case, verdict="EXCLUDED", reason="; ".join(reasons))
+    if doubt:
+        return replace(case, verdict="INCOMPARABLE", reason=doubt)
+    if reason := _why_excluded(a, b, case_id, (not rates_a.boots, not rates_b.boots)):
+        return replace(case, verdict="EXCLUDED", reason=reason)
     if min(len(rates_a.boots), len(rates_b.boots)) < 2:
         reason = "one restart has no spread"
         return replace(case, verdict="INCONCLUSIVE", reason=reason)
@@ -145,17 +183,6 @@ def _figures(
         mde_ns=mde_ns,
         mde_pct=100 * mde_ns / float(rates_a.ns.mean()),
     )
-
-
-def _why_none(view: RunView, case_id: str) -> str:
-    """Why a case of a run has no usable trial."""
-    if case_id in view.run.skipped:
-        return f"skipped: {view.run.skipped[case_id]}"
-    excluded = view.of_case(case_id)
-    if not excluded:
-        return "no trial"
-    flags = sorted({flag for one in excluded for flag in excluding(one.flags)})
-    return f"all {len(excluded)} trials excluded: {', '.join(flags)}"
 
 
 def _adjust(cases: list[CaseComparison]) -> list[CaseComparison]:

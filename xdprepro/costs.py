@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a step of packet processing costs: the difference in ns per packet between two cases of one run."""
+"""What a step of packet processing costs: the difference per packet between two cases of one run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdprepro import stats
+from xdprepro.exact import case_counts
+from xdprepro.stats import is_counted
 from xdprepro.view import RunView, case_rates
 
 # (name of the step, case without it, case with it)
@@ -16,6 +18,17 @@ COSTS = (
     ("redirect-map instead of redirect", "xdp.redirect.swap-macs", "xdp.redirect-map.swap-macs"),
 )
 # No step to xsk.*: there two CPUs work at once, and the difference of the rates is the cost of neither.
+
+
+@dataclass(frozen=True, slots=True)
+class CountCost:
+    """One step between two case_ids in instructions per packet; `delta_insn` is None where `note` says why."""
+
+    name: str
+    without: str
+    with_: str
+    delta_insn: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +45,25 @@ class Cost:
 
 
 def case_costs(view: RunView) -> tuple[Cost, ...]:
-    """All steps that the cases of a run allow: both cases are there, with the same parameters."""
-    return tuple(
-        _cost(view, name, one, other)
+    """All steps in time that the cases of a run allow: both cases are there, with the same parameters."""
+    return tuple(_cost(view, *step) for step in _steps(view) if not is_counted(view.run.cases[step[1]]))
+
+
+def count_costs(view: RunView) -> tuple[CountCost, ...]:
+    """The same in instructions."""
+    return tuple(_count_cost(view, *step) for step in _steps(view) if is_counted(view.run.cases[step[1]]))
+
+
+def _count_cost(view: RunView, name: str, one: str, other: str) -> CountCost:
+    without, with_ = (case_counts(view, case_id).figure for case_id in (one, other))
+    if without is None or with_ is None:
+        return CountCost(name, one, other, note=f"no figure of {one if without is None else other}")
+    return CountCost(name, one, other, with_ - without)
+
+
+def _steps(view: RunView) -> Iterator[tuple[str, str, str]]:
+    return (
+        (name, one, other)
         for name, without, with_ in COSTS
         for one in _ids_of(view, without)
         for other in _ids_of(view, with_)

@@ -27,8 +27,6 @@ _SUFFIXES = r"(\.(cold|isra|constprop|part|llvm|lto_priv)(\.\d+)*)+"
 _NAME = re.compile(rf"(?P<bare>.+?)({_SUFFIXES})?(?P<module> \[[^\]]+\])?")
 # The tag hashes the program, and not in every kernel alike; one instruction more must not make it another function.
 _TAG = re.compile(r"(?<=bpf_prog)_[0-9a-f]{16}(?=_|$)")
-# Functions of rep-prefixed instructions, every iteration of which is counted.
-_REPEATING = re.compile(r"_*(clear_page|copy_page|clear_user|copy_user|memset|memcpy|memmove|rep_(movs|stos))\w*")
 
 
 class Place(NamedTuple):
@@ -70,6 +68,16 @@ class CaseCounts:
     boots: tuple[BootCounts, ...]
     excluded: tuple[tuple[Trial, tuple[str, ...]], ...]
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether loads, stores and lines were counted, too."""
+        return any(counts.loads is not None for boot in self.boots for counts in boot.places.values())
+
+    @property
+    def nothing(self) -> Counts:
+        """What a place counts that no boot met."""
+        return Counts(0.0, 0.0, 0.0, 0.0) if self.has_memory else Counts()
+
     def on(self, *sides: str) -> float | None:
         """Instructions per packet on these sides together, mean over boots."""
         return fmean(one.on(*sides) for one in self.boots) if self.boots else None
@@ -83,7 +91,7 @@ class CaseCounts:
     def places(self) -> dict[Place, Counts]:
         """Every place of any boot, mean over boots."""
         found = sorted({place for boot in self.boots for place in boot.places})
-        return {place: _mean([boot.places.get(place, Counts()) for boot in self.boots]) for place in found}
+        return {place: _mean([boot.places.get(place, self.nothing) for boot in self.boots]) for place in found}
 
     @property
     def spread(self) -> float:
@@ -102,6 +110,9 @@ class CaseCounts:
         """By how much the figure would move if what a send costs once were to happen once more in one window."""
         once = [abs(sum(boot.once[side] for side in self.sides)) / boot.packets for boot in self.boots]
         return max(once, default=0.0)
+
+
+NO_COUNTS = CaseCounts("", (), (), ())
 
 
 def is_exact(view: RunView) -> bool:
@@ -164,44 +175,9 @@ def fold_function(name: str) -> str:
     return _TAG.sub("", found["bare"]) if found else name
 
 
-def is_repeating(function: str) -> bool:
-    """Whether its instructions may be iterations of a rep-prefixed one, which the CPU runs many at a time."""
-    return _REPEATING.fullmatch(function) is not None
-
-
 def _mean(counts: list[Counts]) -> Counts:
-    """Each kind of count over boots; where a place did not occur, it has zeros."""
-    memory = any(one.loads is not None for one in counts)
-    kinds = list(zip(*counts, strict=True))[: 4 if memory else 1]
-    return Counts(*(fmean(one or 0.0 for one in kind) for kind in kinds))
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One function in two runs."""
-
-    place: Place
-    a: Counts
-    b: Counts
-
-    @property
-    def insn(self) -> float:
-        """Instructions per packet more in B."""
-        return self.b.insn - self.a.insn
-
-    @property
-    def mark(self) -> str:
-        """Whether packets meet it in one of the runs only."""
-        a, b = (abs(one.insn) >= UNSEEN for one in (self.a, self.b))
-        return "" if a == b else "NEW" if b else "GONE"
-
-
-def find_changes(a: CaseCounts, b: CaseCounts, sides: Iterable[str] = PROFILE_SIDES) -> tuple[Change, ...]:
-    """Every function of these sides in either run, the largest change first; their sum is the whole difference."""
-    left, right = a.places, b.places
-    places = sorted(place for place in left.keys() | right.keys() if place.side in sides)
-    changes = [Change(place, left.get(place, Counts()), right.get(place, Counts())) for place in places]
-    return tuple(sorted(changes, key=lambda one: -abs(one.insn)))
+    """Each kind of count over boots."""
+    return Counts(*(fmean(kind) for kind in zip(*counts, strict=True) if None not in kind))
 
 
 class Bound(NamedTuple):
@@ -243,9 +219,10 @@ class CountComparison:
         return 100 * self.insn / self.a.figure if self.insn is not None and self.a.figure else None
 
 
-def judge(a: CaseCounts, b: CaseCounts) -> CountComparison:
-    """The verdict on a case that both runs have a figure of."""
-    bound = find_bound(a, b)
+def judge(a: CaseCounts, b: CaseCounts, *, margin_pct: float = 0.0) -> CountComparison:
+    """The verdict on a case that both runs have a figure of; a margin that is wanted may widen the bound."""
+    margin = Bound((a.figure or 0.0) * margin_pct / 100, f"the margin of {margin_pct:g} %")
+    bound = max(find_bound(a, b), margin, key=lambda one: one.insn)
     case = CountComparison(a.case_id, a, b, "EQUIVALENT", f"within {bound.insn:.2f}: {bound.reason}", bound)
     if case.insn is None or abs(case.insn) <= bound.insn:
         return case

@@ -2,14 +2,14 @@
 """What a reader of a run or a comparison sees: values into tables, nothing printed."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xdprepro import stats
-from xdprepro.closure import MEANINGS, flag_names, mode_mismatches
-from xdprepro.comparable import Mismatch
+from xdprepro.closure import MEANINGS, find_driver, flag_names, mode_mismatches
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
+from xdprepro.sample import SIDES
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.view import CaseRates, RunView, TrialView, case_rates
 
@@ -27,14 +27,30 @@ def run_summary(view: RunView) -> Table:
         ("lab", f"{run.lab} ({run.lab_kind})"),
         ("kernel", finger["kernel"]["release"]),
         ("cpu", f"{finger['host']['cpu_model']}, {finger['host']['cpus']} CPUs"),
-        ("dut_driver", finger["dut"]["port"]["driver"]),
-        ("tester_driver", finger["tester"]["port"]["driver"]),
+        *(_guest_facts(finger) if "guest" in finger else _port_facts(finger)),
         ("design", f"{run.restarts} restarts x {run.trials_per_restart} trials, {run.design}"),
         ("trials", f"{len(view.trials)} measured, {usable} usable for verdicts"),
     )
     columns = (Column("fact", "", words=True), Column("value", "", words=True))
     notes = tuple(f"skipped {case_id}: {reason}" for case_id, reason in run.skipped.items())
     return Table("run", "Run", columns, tuple({"fact": key, "value": value} for key, value in facts), notes)
+
+
+def _port_facts(finger: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from ((f"{side}_driver", finger[side]["port"]["driver"]) for side in SIDES)
+
+
+def _guest_facts(finger: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The machine that was emulated, how, and what the kernel was built by and told."""
+    kernel, guest = finger["kernel"], finger["guest"]
+    yield "kernel_spec", kernel.get("spec", "")
+    yield "kernel_cmdline", kernel.get("cmdline", "")
+    yield "kernel_compiler", kernel.get("compiler") or "unknown"
+    yield (
+        "guest",
+        f"{guest['machine']} with CPU model {guest['cpu']}, QEMU {guest['qemu']}, accelerator {guest['accel']}",
+    )
+    yield "ports", ", ".join(f"{port} ({find_driver(finger, 'dut', port=port)})" for port in finger.get("ports", {}))
 
 
 def case_table(view: RunView) -> Table:
@@ -73,22 +89,23 @@ def _case_row(view: RunView, case_id: str) -> dict[str, Any]:
         "restarts": len(rates.boots),
         "trials_used": rates.trials,
         "trials_excluded": len(rates.excluded),
-        "mode": ", ".join(sorted({mode for one in trials if (mode := _mode_obtained(one))})) or None,
-        "generator": ", ".join(sorted({used for one in trials if (used := _generator_used(one))})) or None,
+        "mode": ", ".join(sorted({mode for one in trials if (mode := mode_obtained(one))})) or None,
+        "generator": ", ".join(sorted({used for one in trials if (used := generator_used(one))})) or None,
         "cores": tuple(sorted({one.rate.cores for one in trials if one.usable and one.rate})) or None,
         "flags": sorted({flag for one in trials for flag in flag_names(one.flags)}),
         "note": _case_note(rates, trials),
     }
 
 
-def _mode_obtained(one: TrialView) -> str:
+def mode_obtained(one: TrialView) -> str:
     """What the kernel said, not what the case asked for."""
     ready = one.trial.dut.ready
     binds = sorted({socket["bind_mode"] for socket in ready.get("xsk", ())})
     return " ".join([ready["attach"]["attach_mode"], *binds]) if "attach" in ready else ""
 
 
-def _generator_used(one: TrialView) -> str:
+def generator_used(one: TrialView) -> str:
+    """What the tester's agent says it sent with."""
     return str(one.trial.tester.ready.get("generator", {}).get("generator", ""))
 
 
@@ -127,14 +144,15 @@ def trial_table(view: RunView, case_id: str) -> Table:
             "accounted": one.closure.accounted,
             "usable": one.usable,
             "flags": flag_names(one.flags),
-            "note": "; ".join(_trial_reasons(view, one)),
+            "note": "; ".join(find_trial_reasons(view, one)),
         }
         for one in view.of_case(case_id)
     )
     return Table("trials", f"Trials of {case_id}", columns, rows)
 
 
-def _trial_reasons(view: RunView, one: TrialView) -> Iterator[str]:
+def find_trial_reasons(view: RunView, one: TrialView) -> Iterator[str]:
+    """Why a trial is not used."""
     if one.trial.status != "ok":
         yield one.trial.reason
         return
@@ -185,55 +203,6 @@ def _cost_row(cost: Cost) -> dict[str, Any]:
     }
 
 
-def sides_table(comparison: Comparison) -> Table:
-    """Which runs A and B are."""
-    columns = (
-        Column("side", "", words=True),
-        Column("run_id", "run", words=True),
-        Column("kernel", "kernel", words=True),
-        Column("suite", "suite", words=True),
-        Column("lab", "lab", words=True),
-        Column("status", "status", words=True),
-        Column("restarts", "restarts"),
-    )
-    rows = tuple(
-        {
-            "side": side,
-            "run_id": run.run_id,
-            "plan_id": run.plan_id,
-            "kernel": run.fingerprint["kernel"]["release"],
-            "suite": run.suite,
-            "lab": run.lab,
-            "status": run.status,
-            "restarts": len(run.boots),
-        }
-        for side, run in (("A", comparison.a.run), ("B", comparison.b.run))
-    )
-    return Table("runs", "Runs", columns, rows)
-
-
-def mismatch_table(comparison: Comparison) -> Table:
-    """What differs between the runs: to be shown before any verdict."""
-    columns = (
-        Column("key", "what differs", words=True),
-        Column("a", "A", _shorten, words=True),
-        Column("b", "B", _shorten, words=True),
-        Column("serious", "comparable", lambda serious: "no" if serious else "yes", words=True),
-        Column("case_id", "case", words=True),
-    )
-    rows = tuple(_mismatch_row(one) for one in comparison.mismatches)
-    return Table("differences", "Differences between the runs", columns, rows)
-
-
-def _mismatch_row(one: Mismatch) -> dict[str, Any]:
-    return {"key": one.key, "a": one.a, "b": one.b, "serious": one.serious, "case_id": one.case_id}
-
-
-def _shorten(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def compare_table(comparison: Comparison) -> Table:
     """A verdict for each case, with all that it rests on."""
     level = f"{100 * comparison.level:g} % interval"
@@ -250,7 +219,7 @@ def compare_table(comparison: Comparison) -> Table:
         Column("verdict", "verdict", words=True),
         Column("reason", "reason", words=True),
     )
-    rows = tuple(_compare_row(case, comparison.level) for case in comparison.cases)
+    rows = tuple(_compare_row(case, comparison.level) for case in comparison.timed)
     return Table(
         "compare",
         "Verdicts (A:B restarts, ns per packet and core; plus is slower)",
@@ -315,7 +284,7 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
             yield f"only in {name}: {', '.join(only)}"
     for name, view in (("A", comparison.a), ("B", comparison.b)):
         yield from (f"{name}: {doubt}" for doubt in _doubts(view))
-    for case in comparison.cases:
+    for case in comparison.timed:
         for name, rates in (("A", case.a), ("B", case.b)):
             for trial, flags in rates.excluded:
                 where = f"{name} {case.case_id} restart {trial.key.boot} trial {trial.key.trial}"

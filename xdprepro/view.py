@@ -80,6 +80,19 @@ def view_trial(trial: Trial, run: Run) -> TrialView:
     return TrialView(trial, rate, closure, find_flags(trial, params, closure))
 
 
+def why_no_figure(view: RunView, case_id: str) -> str:
+    """Why a case of a run has nothing to be compared."""
+    if case_id in view.run.skipped:
+        return f"skipped: {view.run.skipped[case_id]}"
+    trials = view.of_case(case_id)
+    if not trials:
+        return "no trial"
+    if any(one.usable for one in trials):
+        return "no boot has a usable short and a usable long window"
+    flags = sorted({flag for one in trials for flag in excluding(one.flags)})
+    return f"all {len(trials)} trials excluded: {', '.join(flags)}"
+
+
 def case_rates(view: RunView, case_id: str) -> CaseRates:
     """The figures of one case of one run, from the trials that a verdict may use."""
     trials = view.of_case(case_id)

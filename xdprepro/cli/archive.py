@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from xdprepro import archive, bench, report
+from xdprepro import archive, bench, exact_report, report
 from xdprepro.cli.output import Json, note, print_json, print_table, print_tables
 from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
 from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
+from xdprepro.exact import is_exact
 from xdprepro.table import Table
 from xdprepro.table import as_json as table_json
 from xdprepro.view import RunView, TrialView, view_run
@@ -69,10 +70,14 @@ def show(
     directory: ArchiveDir = None,
     as_json: Json = False,
 ) -> None:
-    """Show the rates of a run, and what each step costs in ns per packet."""
+    """Show the rates of a run, or the instructions per packet, and what each step costs."""
     view = view_run(archive.load_run(archive.find_run(archive_folder(directory), name)))
+    counted = is_exact(view)
     if case_id:
-        tables = [report.trial_table(view, case_id), *map(report.closure_table, _trials_of(view, case_id))]
+        trials = exact_report.window_table(view, case_id) if counted else report.trial_table(view, case_id)
+        tables = [trials, *map(report.closure_table, _trials_of(view, case_id))]
+    elif counted:
+        tables = [report.run_summary(view), exact_report.count_table(view), exact_report.count_cost_table(view)]
     else:
         tables = [report.run_summary(view), report.case_table(view), report.cost_table(view)]
     if as_json:
