@@ -28,7 +28,7 @@ FLOORS = {
     ],
     "process": ["cmd"],
     "doors": ["archive", "provision", "guest"],
-    "work": ["fingerprint", "trial", "bench"],
+    "work": ["fingerprint", "kernels", "trial", "bench"],
     "face": ["cli", "__main__"],
 }
 ORDER = [module for floor in FLOORS.values() for module in floor]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xdprepro.errors import FAILED, USAGE, XdpreproError
+from xdprepro.errors import FAILED, STORAGE, UNAVAILABLE, USAGE, XdpreproError
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -29,6 +29,14 @@ FORMS = {
         "image:path[,modules=directory][,config=file]",
     ),
     "running": ("", "running"),
+}
+
+# Exit statuses by the reason why there is no kernel; any other reason means that the work failed.
+STATUSES = {
+    **dict.fromkeys(("bad_spec", "no_such_package", "no_such_version", "no_such_suite", "no_such_ref"), USAGE),
+    **dict.fromkeys(("no_such_file", "no_such_kernel"), USAGE),
+    **dict.fromkeys(("no_tool", "no_mirror", "no_keyring"), UNAVAILABLE),
+    "no_space": STORAGE,
 }
 
 
@@ -82,6 +90,11 @@ class Kernel:
     log: Path | None
     created_utc: str
     size_bytes: int
+
+
+def status_of(reason: str) -> int:
+    """The exit status for a failure of that reason."""
+    return STATUSES.get(reason, FAILED)
 
 
 def cache_directory() -> Path:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -23,6 +23,7 @@ import ansible_runner
 
 from xdprepro import cmd
 from xdprepro.errors import BUSY, FAILED, PRIVILEGE, USAGE, XdpreproError
+from xdprepro.kernel import KernelError, status_of
 from xdprepro.lab import LABS, Lab, parse_inventory
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,11 @@ ANSIBLE_ENV = {
     "LC_ALL": "C.UTF-8",  # Ansible refuses to run in another encoding
     "PATH": f"{BIN}:{os.environ.get('PATH') or os.defpath}",
 }
+
+
+# Never a python3 that happens to be first on PATH.
+BUILDER_VARS = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+BUILDER = {"all": {"hosts": {"localhost": BUILDER_VARS}}}
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,36 @@ def down(lab: Lab, *, check: bool = False) -> Provisioned:
 def restart(lab: Lab) -> Provisioned:
     """Make the lab anew, as a reboot would."""
     return _play(lab, "restart")
+
+
+def play_kernel(
+    variables: Mapping[str, Any], directory: Path, *, tell: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """Have the builder, which is this machine, provide a kernel: the answer of playbooks/kernel.yml.
+
+    `directory` is for Ansible; the caller holds a lock on it. Unlike a lab's playbook, this one may take long and
+    leaves nothing half made that counts: a signal that would end us ends it first.
+    """
+    told = ""
+
+    def poll() -> None:
+        nonlocal told
+        with suppress(FileNotFoundError):
+            text = progress.read_text()
+            if text != told:
+                tell(text)
+                told = text
+
+    with _start_scratch(directory, "kernel"), _hold_signals(_end_playbooks), _name_path("kernel", directory):
+        result, progress = directory / "result.json", directory / "progress"
+        everything = {**variables, "kernel_result": str(result), "kernel_progress": str(progress)}
+        _run_playbook(
+            directory, "kernel", what="kernel", inventory=BUILDER, variables=everything, poll=poll, gently=True
+        )
+        answer: dict[str, Any] = json.loads(result.read_text())
+    if "reason" in answer:
+        raise _kernel_error(answer)
+    return answer
 
 
 def check_root(what: str) -> None:
@@ -215,36 +251,60 @@ def _find_inventory(name_or_path: str | Path) -> Path:
 
 def _play(lab: Lab, name: str, *, check: bool = False) -> Provisioned:
     check_root(f"lab {lab.name}: {name}")
-    # Orphaned by a kill -9, ansible-playbook would wait for its workers forever: it is to end with us.
-    argv = ["--pdeathsig", "KILL", str(BIN / "ansible-playbook"), f"{name}.yml", *(["--check"] if check else [])]
+    what = f"lab {lab.name}"
+    with _start_scratch(LOCKS / f"{lab.name}.play", what) as directory, _hold_signals(), _name_path(what, directory):
+        options = ["--check"] if check else []
+        return _run_playbook(directory, name, what=f"{what}: {name}", inventory=str(lab.path), options=options)
+
+
+def _run_playbook(
+    directory: Path,
+    name: str,
+    *,
+    what: str,
+    inventory: str | Mapping[str, Any],
+    options: Sequence[str] = (),
+    variables: Mapping[str, Any] | None = None,
+    poll: Callable[[], None] = lambda: None,
+    gently: bool = False,
+) -> Provisioned:
+    """`poll` is called about once a second; `gently` is for a playbook that deals with its failures by itself."""
+    # Orphaned by a kill -9, ansible-playbook would wait for its workers forever: it is to end with us. SIGTERM reaches
+    # them, too, which is right only where they leave nothing half made.
+    argv = ["--pdeathsig", "TERM" if gently else "KILL", str(BIN / "ansible-playbook"), f"{name}.yml", *options]
     events: list[dict[str, Any]] = []
     begin = time.monotonic()
-    with _start_scratch(lab) as directory, _hold_signals(), _name_path(f"lab {lab.name}", directory):
-        done = ansible_runner.run(
-            private_data_dir=str(directory),
-            project_dir=str(ROOT / "playbooks"),
-            binary="setpriv",
-            cmdline=shlex.join(argv),
-            inventory=str(lab.path),
-            envvars=_make_env(directory / "home"),
-            quiet=True,
-            event_handler=events.append,
-            cancel_callback=lambda: False,
-        )
-        output = done.stdout.read()
+
+    def go_on() -> bool:
+        poll()
+        return False
+
+    done = ansible_runner.run(
+        private_data_dir=str(directory),
+        project_dir=str(ROOT / "playbooks"),
+        binary="setpriv",
+        cmdline=shlex.join(argv),
+        inventory=inventory,
+        extravars=variables,
+        envvars=_make_env(directory / "home"),
+        settings={"pexpect_timeout": 1},
+        quiet=True,
+        event_handler=events.append,
+        cancel_callback=go_on,
+    )
+    output = done.stdout.read()
     failures = _failures(events)
     ok, changed = (_count(events, key) for key in ("ok", "changed"))
-    if done.rc or failures or not ok:
-        raise XdpreproError(f"lab {lab.name}: {name}: {failures or _tail(output)}")
+    if done.rc or not ok or (failures and not gently):
+        raise XdpreproError(f"{what}: {failures or _tail(output)}")
     return Provisioned(ok=ok, changed=changed, duration_s=time.monotonic() - begin)
 
 
 @contextmanager
-def _start_scratch(lab: Lab) -> Iterator[Path]:
+def _start_scratch(directory: Path, what: str) -> Iterator[Path]:
     """ansible-runner's folder, at a known place: what a kill -9 leaves of it is removed by the next playbook."""
-    directory = LOCKS / f"{lab.name}.play"
     shutil.rmtree(directory, ignore_errors=True)
-    with _name_path(f"lab {lab.name}", directory):
+    with _name_path(what, directory):
         directory.mkdir(parents=True)
     try:
         yield directory
@@ -276,18 +336,44 @@ def _tail(output: str) -> str:
     return "\n".join(lines[-OUTPUT_LINES:]) or "Ansible said nothing"
 
 
+def _kernel_error(answer: Mapping[str, Any]) -> KernelError:
+    reason, log = answer["reason"], answer["log"]
+    return KernelError(
+        answer["message"],
+        reason=reason,
+        hint=answer["hint"],
+        status=status_of(reason),
+        log=Path(log) if log else None,
+    )
+
+
+def _end_playbooks() -> None:
+    """Ansible passes SIGTERM on to its workers and their modules, which have sessions of their own."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            with suppress(OSError):
+                if b"ansible-playbook" in Path("/proc", pid, "cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGTERM)
+
+
 @contextmanager
-def _hold_signals() -> Iterator[None]:
+def _hold_signals(react: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Let Ansible finish, which takes seconds and leaves no lab half made; then let a signal that would end us do so.
 
-    A handler of the caller's is left alone. Without a cancel_callback, ansible-runner would replace it for good.
+    `react` is called when one comes. A handler of the caller's is left alone. Without a cancel_callback, ansible-runner
+    would replace it for good.
     """
     held: list[int] = []
     replaced: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         replaced = {number: old for number, old in DEFAULT_HANDLERS.items() if signal.getsignal(number) is old}
+
+    def hold(number: int, _frame: object) -> None:
+        held.append(number)
+        react()
+
     for number in replaced:
-        signal.signal(number, lambda number, _frame: held.append(number))
+        signal.signal(number, hold)
     try:
         yield
     finally:

@@ -1,0 +1,227 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ansible module: the kernel in a distribution's packages, taken out of them into the cache."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: deb_kernel
+short_description: Take a kernel out of Debian packages
+description:
+  - Finds an image package in the lists of M(xdprepro.lab.debian_lists), downloads it and those that it is split into,
+    verifies them, and takes image, configuration and modules out of them. Nothing is installed.
+version_added: 0.2.0
+author:
+  - xdprepro developers (@xdprepro)
+options:
+  cache:
+    description: The cache; the kernel is made in its directory C(kernels).
+    type: path
+    required: true
+  index:
+    description: The file with the kernel packages.
+    type: path
+    required: true
+  package:
+    description: Name of an image package, or a series like C(6.1), which means its newest one.
+    type: str
+    required: true
+  version:
+    description: Its version; empty means the newest.
+    type: str
+    default: ''
+  suite:
+    description: The suite that it must be in; empty means any.
+    type: str
+    default: ''
+  progress:
+    description: A file to write the state of the work into, for people.
+    type: str
+    default: ''
+attributes:
+  check_mode:
+    description: Says whether the kernel would be made and makes none.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Fetch the newest kernel of a series
+  xdprepro.lab.deb_kernel:
+    cache: /var/tmp/kernels
+    index: /var/tmp/kernels/apt/index.json
+    package: "6.1"
+"""
+
+RETURN = r"""
+key:
+  description: Name of the kernel's directory in the cache.
+  type: str
+  returned: success
+"""
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.xdprepro.lab.plugins.module_utils import bzimage, debian_index, kernel_cache
+from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
+
+FORMAT = "deb 1"  # counts up when the same packages are to give other files
+
+STUB_BYTES = 1024
+HELPER = "/usr/lib/apt/apt-helper"
+
+State = dict[str, Any]
+
+
+def work(params: State, check_mode: bool) -> State:
+    cache = Path(params["cache"])
+    index = json.loads(Path(params["index"]).read_text())
+    release, packages = debian_index.find_image_packages(
+        index, params["package"], version=params["version"], suite=params["suite"]
+    )
+    key = kernel_cache.key_of(release, FORMAT, *sorted(package["sha256"] for package in packages))
+    if kernel_cache.is_whole(cache, key) or check_mode:
+        return {"changed": not kernel_cache.is_whole(cache, key), "key": key}
+    with kernel_cache.start_entry(cache, key) as directory:
+        if directory:
+            make(directory, release, packages, params)
+            write_facts(directory, key, release, packages)
+    return {"changed": directory is not None, "key": key}
+
+
+def make(directory: Path, release: str, packages: list[State], params: State) -> None:
+    configuration = Path(params["cache"], "apt/apt.conf")
+    for package in packages:
+        deb = directory / "package.deb"
+        download(configuration, package, deb, params["progress"])
+        kernel_cache.tell(params["progress"], f"unpacking {package['package']}")
+        unpack(deb, directory, release)
+        deb.unlink()
+    if not (directory / "vmlinuz").exists():
+        raise KernelFailure(
+            "no_kernel", f"{packages[0]['package']} holds no kernel", hint="debug packages hold symbols only"
+        )
+    if (directory / "modules").exists():
+        index_modules(directory, release)
+    drop_stub(directory / "System.map")
+
+
+def download(configuration: Path, package: State, deb: Path, progress: str) -> None:
+    """apt's own downloader knows the machine's proxies and every kind of mirror, and verifies."""
+    name = package["package"]
+    poll = kernel_cache.show_growth(progress, deb, what=f"downloading {name}", size_bytes=package["size_bytes"])
+    argv = [HELPER, "-c", configuration, "download-file", package["uri"], deb, f"SHA256:{package['sha256']}"]
+    try:
+        kernel_cache.run(argv, what=name, poll=poll)
+    except KernelFailure as failure:
+        raise download_failure(name, str(failure)) from None
+    if kernel_cache.sha256_of(deb) != package["sha256"]:
+        raise download_failure(name, "Hash Sum mismatch")
+
+
+def download_failure(name: str, text: str) -> KernelFailure:
+    if "Hash Sum mismatch" in text:
+        return KernelFailure(
+            "sha256_mismatch",
+            f"{name}: what the mirror sends is not what its signed list says",
+            hint="try again with --refresh; if it stays so, use another mirror",
+        )
+    return KernelFailure("download_failed", text, hint="try again with --refresh, as the mirror may have moved on")
+
+
+def unpack(deb: Path, directory: Path, release: str) -> None:
+    with (
+        kernel_cache.start_pipe(["dpkg-deb", "--fsys-tarfile", deb], what=deb.name) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
+        for member in archive:
+            place = find_place(member.name, release)
+            if not member.isreg() or place is None:
+                continue
+            content = archive.extractfile(member)
+            assert content is not None
+            path = directory / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                shutil.copyfileobj(content, file, kernel_cache.CHUNK_BYTES)
+
+
+def find_place(name: str, release: str) -> Path | None:
+    """Where a file of the package belongs in the entry, if it does; older packages have /boot and /lib."""
+    path = Path("/", name)
+    if ".." in path.parts:
+        return None
+    for place, patterns in PLACES.items():
+        if any(str(path) == pattern.format(release) for pattern in patterns):
+            return Path(place)
+    for top in MODULES:
+        if path.is_relative_to(top.format(release)):
+            return Path("modules", path.relative_to(top.format(release)))
+    return None
+
+
+MODULES = ("/lib/modules/{}", "/usr/lib/modules/{}")
+PLACES = {
+    "vmlinuz": ("/boot/vmlinuz-{}", "/usr/lib/modules/{}/vmlinuz"),
+    "config": ("/boot/config-{}", "/usr/lib/modules/{}/config"),
+    "System.map": ("/boot/System.map-{}", "/usr/lib/modules/{}/System.map"),
+}
+
+
+def drop_stub(system_map: Path) -> None:
+    """Debian's is one line that says where the real one is."""
+    if system_map.exists() and system_map.stat().st_size < STUB_BYTES:
+        system_map.unlink()
+
+
+def index_modules(directory: Path, release: str) -> None:
+    """Make modules.dep, which packages leave to their installation; depmod wants the modules at their usual place."""
+    base = directory / "base"
+    usual = base / "lib/modules" / release
+    usual.parent.mkdir(parents=True)
+    (directory / "modules").rename(usual)
+    kernel_cache.run(["depmod", "--basedir", base, release], what=f"modules of {release}")
+    usual.rename(directory / "modules")
+    shutil.rmtree(base)
+
+
+def write_facts(directory: Path, key: str, release: str, packages: list[State]) -> None:
+    first = packages[0]
+    names = ("package", "version", "suite", "sha256")
+    kernel_cache.write_manifest(
+        directory,
+        {
+            "key": key,
+            "spec": f"deb:{first['package']}={first['version']}",
+            "kind": "deb",
+            "release": release,
+            "build_id": bzimage.read_build_id(directory / "vmlinuz"),
+            "source": {"packages": [{name: package[name] for name in names} for package in packages]},
+        },
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "cache": {"type": "path", "required": True},
+            "index": {"type": "path", "required": True},
+            "package": {"type": "str", "required": True},
+            "version": {"type": "str", "default": ""},
+            "suite": {"type": "str", "default": ""},
+            "progress": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    kernel_cache.run_module(module, work)
+
+
+if __name__ == "__main__":
+    main()
