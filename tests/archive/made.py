@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from xdprepro.sample import Boot, Reading, Run, Sample, Stream, Trial, TrialKey
+from xdprepro.sample import (
+    PROFILE_SIDES,
+    Boot,
+    Profile,
+    ProfileRow,
+    Reading,
+    Run,
+    Sample,
+    Stream,
+    Trial,
+    TrialKey,
+    format_profile,
+)
 
 FLAG_NAMES = ("loss_open", "generator_bound", "returned_none")
 T_UTC_NS = 1_764_000_000_000_000_000
@@ -129,6 +141,42 @@ def _make_edges(t0_ns: int, sources: int) -> dict[str, tuple[Reading, ...]]:
     return {"start": start[:sources], "end": end}
 
 
+GUEST = {"cpu": "max", "accel": "count", "qemu": "10.0.2", "plugin_sha256": "9" * 64, "window": "to the last packet"}
+LONG_NAME = "p" * 63 + "_\u00b5" + "n" * 43 + " [module_of_it]"  # 124 bytes
+# Function and side -> instructions of a window, and of each packet in it.
+COSTS: Mapping[tuple[str, str], tuple[int, int]] = {
+    ("veth_poll [veth]", "receive"): (0, 11),
+    ("veth_poll [veth]", "generator"): (7, 13),
+    ("bpf_prog_a04f5eef06a7f555_xdp_drop", "receive"): (0, 41),
+    (LONG_NAME, "app"): (5, 0),
+    ("user", "rest"): (2**53 + 1, 0),
+}
+
+
+def make_profile(packets: int, *, memory: bool = False) -> Profile:
+    """What a window with so many packets cost, by COSTS; each fourth instruction loads, each eighth stores."""
+    counts = {name: once + each * packets for name, (once, each) in COSTS.items()}
+    rows = [
+        ProfileRow(*name, insn, *((insn // 4, insn // 8, 3) if memory else ()))
+        for name, insn in sorted(counts.items())
+        if insn
+    ]
+    return Profile(packets=packets, rows=tuple(rows), total_insn=sum(counts.values()))
+
+
+def add_profiles(run: Run, case_id: str) -> Run:
+    """The run as if guests had been counted: a short and a long window in each boot of that case, boot 1 for memory."""
+    trials = [
+        replace(trial, profile=make_profile(1000 * trial.key.trial, memory=trial.key.boot == 1))
+        if trial.key.case_id == case_id
+        else trial
+        for trial in run.trials
+    ]
+    boots = [replace(boot, kind="boot", port="igb", cmdline=f"console=ttyS0 n={boot.index}") for boot in run.boots]
+    fingerprint = {**run.fingerprint, "guest": GUEST}
+    return replace(run, trials=tuple(trials), boots=tuple(boots), fingerprint=fingerprint, lab="vm", lab_kind="vm")
+
+
 def make_flags(run: Run) -> dict[TrialKey, int]:
     """Flags for every trial of a run."""
     return {trial.key: trial.slot % 8 for trial in run.trials}
@@ -144,6 +192,10 @@ def make_random_run(seed: int) -> Run:
         cpus=tuple(rng.sample(range(99), 3)),
     )
     kept = [_damage(trial, rng) for trial in run.trials if rng.random() < 0.8]
+    if rng.random() < 0.5:
+        run = add_profiles(run, "xdp.drop.no-touch.native.60B")
+        share = rng.choice((0.2, 1.0))
+        kept = [replace(trial, profile=_random_profile(rng)) if rng.random() < share else trial for trial in kept]
     status = rng.choice(("complete", "partial", "failed"))
     documents = {name: text for name, text in run.documents.items() if rng.random() < 0.5}
     return replace(run, trials=tuple(kept), status=status, documents=documents)
@@ -157,6 +209,18 @@ def _damage(trial: Trial, rng: random.Random) -> Trial:
     if rng.random() < 0.2:
         trial = replace(trial, status="interrupted", reason="the journal ends within this trial", tester=Stream())
     return replace(trial, dut=_damage_stream(trial.dut, rng), tester=_damage_stream(trial.tester, rng))
+
+
+def _random_profile(rng: random.Random) -> Profile:
+    """Any number of functions, some of no cost at all, in any order, perhaps with memory, counted up to 64 bits."""
+    names = ("veth_poll", "xdp_do_redirect.cold", "a b [c]", "\u00e4" * 60, "f" * 120, "user")
+    chosen = [(name, side) for name in names for side in PROFILE_SIDES if rng.random() < rng.choice((0.1, 0.6))]
+    rng.shuffle(chosen)
+    memory = rng.random() < 0.5
+    top = 2**64 // (len(chosen) or 1) - 1
+    counts = [[rng.choice((0, 0, 1, rng.randint(0, top))) for _ in range(4 if memory else 1)] for _ in chosen]
+    rows = tuple(ProfileRow(*name, *row) for name, row in zip(chosen, counts, strict=True))
+    return Profile(packets=rng.choice((0, 1, 2**63)), rows=rows, total_insn=sum(row.insn for row in rows))
 
 
 def _damage_stream(said: Stream, rng: random.Random) -> Stream:
@@ -188,13 +252,16 @@ def journal_records(run: Run) -> Iterator[dict[str, Any]]:
     for case_id, reason in run.skipped.items():
         yield {"rec": "skip", "case_id": case_id, "reason": reason}
     for boot in run.boots:
-        names = ("kind", "boot_id", "kernel_release", "t_utc_ns")
-        yield {"rec": "boot", "boot": boot.index, **{name: getattr(boot, name) for name in names}}
+        names = ("kind", "boot_id", "kernel_release", "t_utc_ns", "port", "cmdline")
+        said = {name: getattr(boot, name) for name in names if getattr(boot, name)}
+        yield {"rec": "boot", "boot": boot.index, **said}
     for trial in run.trials:
         yield {"rec": "trial", "slot": trial.slot, **trial.key._asdict(), "t_utc_ns": trial.t_utc_ns}
-        for side, said in (("dut", trial.dut), ("tester", trial.tester)):
-            for message in _messages(said):
+        for side, stream in (("dut", trial.dut), ("tester", trial.tester)):
+            for message in _messages(stream):
                 yield {"rec": "line", "slot": trial.slot, "side": side, "msg": message}
+        if trial.profile:
+            yield {"rec": "profile", "slot": trial.slot, "profile": format_profile(trial.profile)}
         yield {"rec": "trial_end", "slot": trial.slot, "status": trial.status, "reason": trial.reason}
     if run.status != "partial":
         yield {"rec": "end", "status": run.status, "t_utc_ns": run.closed_utc_ns}

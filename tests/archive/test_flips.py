@@ -11,7 +11,7 @@ from typing import Any
 
 import h5py
 import pytest
-from made import FLAG_NAMES, make_flags, make_run
+from made import FLAG_NAMES, add_profiles, make_flags, make_run
 
 from xdprepro.archive import load_flags, load_run, seal
 from xdprepro.archive.digest import BOOKKEEPING
@@ -27,6 +27,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A small file that has every kind of group."""
     run = make_run(boots=2, trials=1, samples=3, documents={"suite": "x"})
     run = replace(run, cases={CASE: run.cases[CASE]}, trials=tuple(t for t in run.trials if t.key.case_id == CASE))
+    run = add_profiles(run, CASE)
     return seal(run, tmp_path_factory.mktemp("runs"), make_flags(run), FLAG_NAMES).read_bytes()
 
 

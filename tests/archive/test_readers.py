@@ -9,14 +9,15 @@ import h5py
 import numpy as np
 import pytest
 import xarray
-from made import FLAG_NAMES, make_flags, make_run
+from made import FLAG_NAMES, GUEST, add_profiles, make_flags, make_run
 
 from xdprepro.archive import seal
 from xdprepro.archive.schema import SAMPLE_MASKS
+from xdprepro.sample import PROFILE_SIDES
 
-RUN = make_run()
 CASE = "xdp.drop.no-touch.native.60B"
 XSK = "xsk.rxdrop.native.copy.60B"
+RUN = add_profiles(make_run(), XSK)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,8 @@ def test_xarray_shows_every_group_with_named_dimensions(tree: Any) -> None:
     assert {group.removeprefix(f"/cases/{XSK}") for group in tree.groups if group.startswith(f"/cases/{XSK}")} == {
         "",
         "/edges",
+        "/profile",
+        "/profile/memory",
         "/tester",
         "/xsk_app",
     }
@@ -77,6 +80,23 @@ def test_xarray_shows_the_edges(tree: Any) -> None:
     assert edges["values"].isel(edge=1, edge_counter=at).values.tolist() == [[2**64 - 1] * 2] * 2
     absent = text(edges["edge_counter"].values).index("dut.ethtool.rx_queue_0_drops")
     assert edges["present"].isel(edge=0, edge_counter=absent).values.tolist() == [[1, 0], [1, 0]]
+
+
+def test_xarray_shows_profiles_by_function_and_side(tree: Any) -> None:
+    profile = tree[f"cases/{XSK}/profile"]
+    meanings = profile["side"].attrs["flag_meanings"].split()
+    assert meanings == list(PROFILE_SIDES)
+    rows = list(zip(text(profile["function"].values), (meanings[side] for side in profile["side"].values), strict=True))
+    assert (profile["insn"].dtype, profile["insn"].dims) == (np.uint64, ("boot", "trial", "function"))
+    for trial in RUN.trials:
+        if trial.profile:
+            at = {"boot": trial.key.boot, "trial": trial.key.trial}
+            insn = dict(zip(rows, profile["insn"].isel(at).values.tolist(), strict=True))
+            assert {row[:2]: row.insn for row in trial.profile.rows} == {row: n for row, n in insn.items() if n}
+            assert int(profile["packets"].isel(at)) == trial.profile.packets
+            assert int(profile["total_insn"].isel(at)) == sum(insn.values()) > 2**53
+            assert int(profile["memory/present"].isel(at)) == trial.profile.has_memory
+    assert (profile.attrs["plugin_sha256"], profile.attrs["qemu_version"]) == (GUEST["plugin_sha256"], GUEST["qemu"])
 
 
 def test_xarray_shows_flags_with_their_meanings(tree: Any) -> None:

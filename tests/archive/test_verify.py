@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 import pytest
 from disks import start_as_nobody
-from made import FLAG_NAMES, make_flags, make_run
+from made import FLAG_NAMES, add_profiles, make_flags, make_run
 
 from xdprepro.archive import Finding, load_flags, load_run, seal, verify_run
 from xdprepro.archive.digest import content_digest
@@ -24,7 +24,8 @@ from xdprepro.sample import Run
 
 CASE = "xdp.drop.no-touch.native.60B"
 WHERE = f"/cases/{CASE}"
-RUN = make_run(boots=2, trials=1, samples=3)
+RUN = add_profiles(make_run(boots=2, trials=1, samples=3), CASE)
+RUN = replace(RUN, trials=tuple(replace(t, profile=None) if t.key.boot == 0 else t for t in RUN.trials))
 
 
 def seal_made(run: Run, directory: Path) -> Path:
@@ -110,7 +111,7 @@ def chunk_offset(path: Path, name: str) -> tuple[int, int]:
         return chunk.byte_offset, chunk.size
 
 
-@pytest.mark.parametrize("name", ["counters", "counter", "t0_ns", "edges/values", "tester/present", "agent_reports"])
+@pytest.mark.parametrize("name", ["counters", "counter", "t0_ns", "edges/values", "profile/insn", "agent_reports"])
 def test_flipped_bit_in_a_dataset_names_the_dataset(sealed: Path, name: str) -> None:
     offset, size = chunk_offset(sealed, f"{WHERE}/{name}")
     data = bytearray(sealed.read_bytes())
@@ -196,6 +197,11 @@ def delete(name: str) -> Callable[[Any], None]:
     return lambda file: file.__delitem__(name)
 
 
+def set_port(file: Any) -> None:
+    del file["boots/port"]
+    file.create_dataset("boots/port", (2,), "u1", chunks=(2,), **FILTERS)
+
+
 CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "variable gone": (delete(f"{WHERE}/valid"), f"{WHERE}/valid"),
     "scale renamed": (lambda file: file.move(f"{WHERE}/sample", f"{WHERE}/elsewhere"), f"{WHERE}/counters"),
@@ -213,6 +219,16 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "counter falls": (set_value(f"{WHERE}/counters", (0, 0, 1, 0, 0, 1), 5), WHERE),
     "time falls": (set_value(f"{WHERE}/t0_ns", (0, 0, 1), 5), WHERE),
     "tester's counter falls": (set_value(f"{WHERE}/tester/counters", (0, 0, 1, 1), 5), WHERE),
+    "instructions lost": (set_value(f"{WHERE}/profile/insn", (1, 0, 0), 1), f"{WHERE}/profile"),
+    "packets of no profile": (set_value(f"{WHERE}/profile/packets", (0, 0), 1), f"{WHERE}/profile/packets"),
+    "counts of no profile": (set_value(f"{WHERE}/profile/insn", (0, 0, 0), 1), f"{WHERE}/profile/insn"),
+    "loads of no profile": (set_value(f"{WHERE}/profile/memory/loads", (0, 0, 0), 1), f"{WHERE}/profile/memory/loads"),
+    "profile of no trial": (set_value(f"{WHERE}/trial_status", (1, 0), 0), f"{WHERE}/profile/present"),
+    "memory of no profile": (set_value(f"{WHERE}/profile/present", (1, 0), 0), f"{WHERE}/profile/memory/present"),
+    "side without meaning": (set_value(f"{WHERE}/profile/side", 0, 9), f"{WHERE}/profile/side"),
+    "row twice": (lambda file: file[f"{WHERE}/profile/side"].__setitem__(..., 0), f"{WHERE}/profile/function"),
+    "counts gone": (delete(f"{WHERE}/profile/insn"), f"{WHERE}/profile/insn"),
+    "port of another type": (set_port, "/boots/port"),
     "phase falls": (set_value(f"{WHERE}/phase", (0, 0, 0), 3), WHERE),
 }
 

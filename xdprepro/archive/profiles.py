@@ -11,6 +11,7 @@ from xdprepro.archive.hdf5 import Array, Group, decode, write_attrs, write_var
 from xdprepro.archive.schema import MEMORY, PROFILE, Var
 from xdprepro.sample import PROFILE_SIDES, Profile, ProfileRow, Trial
 
+TOTALS = ("packets", "total_insn")
 COUNTS = ("insn", "loads", "stores", "lines")  # in the order of a ProfileRow
 
 Profiles = Mapping[tuple[int, int], Profile]  # by boot and trial
@@ -50,7 +51,7 @@ def _attrs(trials: Sequence[Trial], guest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lay_out(profiles: Profiles, shape: tuple[int, int], names: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The counts of every profile on boot x trial and, if there is any row, x row."""
-    totals = {name: np.zeros(shape, "u8") for name in ("packets", "total_insn")}
+    totals = {name: np.zeros(shape, "u8") for name in TOTALS}
     counts = {name: np.zeros((*shape, len(names)), "u8") for name in COUNTS if names}
     index = {name: at for at, name in enumerate(names)}
     for at, profile in profiles.items():

@@ -16,12 +16,12 @@ from xdprepro.archive.digest import content_digest
 from xdprepro.archive.durable import read_file, sidecar
 from xdprepro.archive.find import read_manifest
 from xdprepro.archive.hdf5 import HDF5_ERRORS, File, Group, clip, decode, explain, open_run, read_document, read_text
-from xdprepro.archive.profiles import COUNTS
+from xdprepro.archive.profiles import COUNTS, TOTALS
 from xdprepro.archive.read import read_run
 from xdprepro.archive.write import case_ids, link_name
 from xdprepro.archive.write_case import REASON_BYTES, stream
 from xdprepro.errors import XdpreproError
-from xdprepro.sample import PHASES, SIDES, Profile, Sample, Trial, find_profile_fault
+from xdprepro.sample import PHASES, SIDES, Sample, Trial
 
 
 def verify_run(path: Path, *, limit_s: float = 120.0) -> list[Finding]:
@@ -113,12 +113,9 @@ def _iter_content_findings(path: Path, file: File) -> Iterator[Finding]:
     for group in file["cases"].values():
         if "trial" in group:
             yield from _iter_case_findings(group, boots, len(read_text(file, "flag_names").split()))
-            yield from _iter_padding_findings(group)
+            yield from _iter_profile_findings(group)
     for trial in run.trials:
         yield from _iter_trial_findings(file, trial)
-        if trial.profile and (what := _find_profile_fault(trial.profile)):
-            where = f"/cases/{link_name(trial.key.case_id)}/profile"
-            yield Finding(where, f"boot {trial.key.boot}, trial {trial.key.trial}: {what}")
 
 
 def _iter_case_findings(group: Group, boots: list[int], flags: int) -> Iterator[Finding]:
@@ -130,30 +127,30 @@ def _iter_case_findings(group: Group, boots: list[int], flags: int) -> Iterator[
         yield Finding(f"{group.name}/agent_reports", "are not as many as the trials")
 
 
-def _iter_padding_findings(case: Group) -> Iterator[Finding]:
-    """Counts where nothing was counted."""
-    for group in (case.get("profile"), case.get("profile/memory")):
-        if group is None:
-            continue
-        absent = group["present"][()] == 0
-        if not absent[case["trial_status"][()] == 0].all():
-            yield Finding(f"{group.name}/present", "is set where there is no trial")
-        for name in COUNTS:
-            if name in group and group[name][()][absent].any():
+def _iter_profile_findings(case: Group) -> Iterator[Finding]:
+    """Rows of one name, and counts where nothing was counted."""
+    profile, allowed = case.get("profile"), case["trial_status"][()] > 0
+    if profile and "function" in profile:
+        rows = list(zip(profile["function"][()].tolist(), profile["side"][()].tolist(), strict=True))
+        if len(set(rows)) < len(rows):
+            yield Finding(f"{profile.name}/function", "has a function twice on one side")
+    for group in filter(None, (profile, case.get("profile/memory"))):
+        present = group["present"][()] > 0
+        if (present & ~allowed).any():
+            yield Finding(f"{group.name}/present", "is set where nothing was counted")
+        for name in (*TOTALS, *COUNTS):
+            if name in group and group[name][()][~present].any():
                 yield Finding(f"{group.name}/{name}", "has counts where nothing was counted")
-
-
-def _find_profile_fault(profile: Profile) -> str:
-    total = sum(row.insn for row in profile.rows)
-    if total != profile.total_insn:
-        return f"the instructions of its functions are {total}, total_insn says {profile.total_insn}"
-    return find_profile_fault(profile)
+        allowed = present
 
 
 def _iter_trial_findings(file: File, trial: Trial) -> Iterator[Finding]:
     """What is stored twice and differs; then time and counters that run backwards, the first place of each side."""
     case_id, boot, number = trial.key
     where = f"/cases/{link_name(case_id)}"
+    if trial.profile and (total := sum(row.insn for row in trial.profile.rows)) != trial.profile.total_insn:
+        what = f"its functions have {total} instructions, total_insn says {trial.profile.total_insn}"
+        yield Finding(f"{where}/profile", f"boot {boot}, trial {number}: {what}")
     if decode(file[where]["trial_reason"][boot, number]) != clip(trial.reason, REASON_BYTES):
         yield Finding(f"{where}/trial_reason", f"boot {boot}, trial {number}: is not that of agent_reports")
     for side in SIDES:
