@@ -30,15 +30,14 @@ VARIABLES = {
 # What the user's shell may hold that changes a kernel is not let in.
 ENVIRONMENT = ("PATH", "HOME", "TMPDIR")
 
-# Who says that something is wrong, the most telling first.
+# Lines that name a cause, the most telling first.
 ERRORS = (
     r"\S+:\d+(:\d+)?: (fatal )?error: .+",
     r".*: (undefined reference to|multiple definition of) .+",
-    r"(\S*ld|\S*as|\S*objtool|\S*modpost|\S*pahole|BTFIDS?|FAILED|ERROR|error)\b.*: .+",
+    r"(ERROR|FAILED|error): .+",
     r"\*\*\* .+",
-    r"(/bin/sh|/bin/bash): .+",
-    r"make(\[\d+\])?: \*\*\* .+",
 )
+GIVEN_UP = re.compile(r"make(\[\d+\])?: \*\*\* .+")
 FULL = re.compile(r"No space left on device|Disk quota exceeded")
 
 
@@ -93,12 +92,19 @@ FULL_HINT = "free some space, or name another directory in XDPREPRO_CACHE"
 
 def find_first_error(text: str, tree: Tree) -> str:
     """The line of a log that names the cause, with paths as seen from the source."""
-    lines = text.strip().splitlines() or ["make failed and said nothing"]
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()] or ["make failed and said nothing"]
+    return _find_cause(lines).strip().replace(f"{tree.path}/", "").replace("../", "")
+
+
+def _find_cause(lines: Sequence[str]) -> str:
     for pattern in ERRORS:
         for line in lines:
-            if re.fullmatch(pattern, line.strip()):
-                return line.strip().replace(f"{tree.path}/", "").replace("../", "")
-    return lines[-1].strip()
+            if re.fullmatch(pattern, line):
+                return line
+    ends = [number for number, line in enumerate(lines) if GIVEN_UP.fullmatch(line)] or [len(lines) - 1]
+    # Before make gives up stands what the failed program said, or, indented, which one it was.
+    before = lines[max(ends[0] - 1, 0)]
+    return lines[ends[0]] if before.startswith("  ") else before
 
 
 def check_tree(path: Path) -> None:

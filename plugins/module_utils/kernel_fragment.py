@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 Version = tuple[int, ...]
 
 ASKED = re.compile(r"CONFIG_(?P<set>[\w*]+)=(?P<value>.+)|# CONFIG_(?P<unset>\w+) is not set")
-DIRECTIVE = re.compile(r"#: (wanted|required(?: from (?P<since>[\d.]+))?(?: before (?P<before>[\d.]+))?)")
+DIRECTIVE = re.compile(r"#: (wanted|required(?: from (?P<since>\S+))?(?: before (?P<before>\S+))?)")
 VALUE = re.compile(r'default|[ymn]|-?\d+|0[xX][\da-fA-F]+|"[^"]*"')
 EVER: Version = (1 << 31,)
 
@@ -42,11 +42,21 @@ class Rule:
 
 
 def parse_version(text: str) -> Version:
-    """The numbers that a version starts with: 6.12-rc3 is (6, 12), and 6.1.176 is (6, 1, 176)."""
-    found = re.match(r"\d+(\.\d+)*", text)
+    """Comparable numbers of a kernel's or a tool's version; 5.17-rc6 is before 5.17."""
+    return _parse_numbers(text, final=1)
+
+
+def parse_bound(text: str) -> Version:
+    """As parse_version(), of the first that is called so: 5.17 is from its first -rc on."""
+    return _parse_numbers(text, final=0)
+
+
+def _parse_numbers(text: str, *, final: int) -> Version:
+    found = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-rc(\d+))?", text)
     if found is None:
-        raise FragmentError(f"'{text}' is no version of a kernel")
-    return tuple(int(part) for part in found[0].split("."))
+        raise FragmentError(f"'{text}' is no version")
+    major, minor, patch, candidate = (int(number or 0) for number in found.groups())
+    return major, minor, patch, 0 if candidate else final, candidate
 
 
 def parse_fragment(name: str, text: str) -> list[Rule]:
@@ -66,8 +76,8 @@ def _parse_group(name: str, line: int, text: str) -> Iterator[Rule]:
                 raise FragmentError(f"{name}:{number}: '{words}' has no value that a symbol can have")
             yield Rule(symbol, value, name, " ".join(reason), since, before)
         elif found := DIRECTIVE.fullmatch(words.rstrip()):
-            since = parse_version(found["since"] or "0")
-            before = (0,) if found[1] == "wanted" else parse_version(found["before"]) if found["before"] else EVER
+            since = parse_bound(found["since"] or "0")
+            before = (0,) if found[1] == "wanted" else parse_bound(found["before"]) if found["before"] else EVER
         elif words.startswith("#") and not words.startswith("#:"):
             reason.append(words.lstrip("# "))
         else:

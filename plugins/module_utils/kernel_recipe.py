@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_fragment import (
+    EVER,
     Rule,
     Version,
+    parse_bound,
     parse_fragment,
-    parse_version,
 )
 
-TOOLS = ("gcc", "pahole", "ld")
+TOOLS = ("gcc", "clang", "ld", "pahole")
+
+Range = tuple[Version, Version]
 
 
 class RecipeError(Exception):
@@ -23,54 +27,53 @@ class RecipeError(Exception):
 
 @dataclass(frozen=True)
 class Recipe:
-    """`ranges` of kernel versions, any of which will do, and a range for each tool that it depends on."""
+    """Any of the ranges of kernels will do, and all tools that are named must be within theirs."""
 
     name: str
     reason: str
-    evidence: str
-    ranges: tuple[tuple[Version, Version | None], ...]
-    tools: Mapping[str, tuple[Version, Version | None]]
-    variables: Mapping[str, str] = field(default_factory=dict)  # words appended to make's
-    config: str = ""  # a fragment
+    commits: tuple[str, ...]
+    kernels: tuple[Range, ...]
+    tools: Mapping[str, Range]
+    variables: Mapping[str, str]
+    config: str
 
     def matches(self, kernel: Version, tools: Mapping[str, Version]) -> bool:
-        return any(_is_within(kernel, one) for one in self.ranges) and all(
-            name in tools and _is_within(tools[name], one) for name, one in self.tools.items()
-        )
+        tools_match = all(name in tools and _is_within(tools[name], one) for name, one in self.tools.items())
+        return bool(tools_match and any(_is_within(kernel, one) for one in self.kernels))
 
 
 def parse_recipes(text: str) -> list[Recipe]:
-    return [_parse_recipe(table) for table in tomllib.loads(text)["recipe"]]
+    return [_parse_recipe(table) for table in tomllib.loads(text).get("recipe", [])]
 
 
-def _parse_recipe(table: Mapping[str, object]) -> Recipe:
-    known = {"name", "reason", "evidence", "kernels", "variables", "config", *TOOLS}
+def _parse_recipe(table: Mapping[str, Any]) -> Recipe:
+    name = table.get("name", "without a name")
+    known = {"name", "reason", "commits", "proven", "kernels", "variables", "config", *TOOLS}
     if unknown := table.keys() - known:
-        raise RecipeError(f"recipe {table.get('name')}: unknown {', '.join(sorted(unknown))}")
-    ranges = table["kernels"]
-    assert isinstance(ranges, list)
+        raise RecipeError(f"recipe {name}: unknown {', '.join(sorted(unknown))}")
+    if missing := {"name", "reason", "commits", "kernels"} - table.keys():
+        raise RecipeError(f"recipe {name}: no {', '.join(sorted(missing))}")
     return Recipe(
-        name=str(table["name"]),
-        reason=str(table["reason"]),
-        evidence=str(table["evidence"]),
-        ranges=tuple(_parse_range(str(one)) for one in ranges),
-        tools={name: _parse_range(str(table[name])) for name in TOOLS if name in table},
-        variables=dict(table.get("variables", {})),  # type: ignore[call-overload]
-        config=str(table.get("config", "")),
+        name=name,
+        reason=table["reason"],
+        commits=tuple(table["commits"]),
+        kernels=tuple(_parse_range(name, one) for one in table["kernels"]),
+        tools={tool: _parse_range(name, table[tool]) for tool in TOOLS if tool in table},
+        variables=table.get("variables", {}),
+        config=table.get("config", ""),
     )
 
 
-def _parse_range(text: str) -> tuple[Version, Version | None]:
-    """ "5.10..5.15.50" is from 5.10 and before 5.15.50; either end may be left open."""
+def _parse_range(name: str, text: str) -> Range:
     since, dots, before = text.partition("..")
     if not dots:
-        raise RecipeError(f"'{text}' is no range: write FROM..BEFORE")
-    return parse_version(since or "0"), parse_version(before) if before else None
+        raise RecipeError(f"recipe {name}: '{text}' is no range: write FROM..BEFORE")
+    return parse_bound(since) if since else (0,), parse_bound(before) if before else EVER
 
 
-def _is_within(version: Version, one: tuple[Version, Version | None]) -> bool:
+def _is_within(version: Version, one: Range) -> bool:
     since, before = one
-    return since <= version and (before is None or version < before)
+    return since <= version < before
 
 
 def find_recipes(recipes: Iterable[Recipe], kernel: Version, tools: Mapping[str, Version]) -> list[Recipe]:
