@@ -11,7 +11,10 @@
 #include "error.h"
 
 #define KALLSYMS "/proc/kallsyms"
-#define NAME_SIZE 512 /* KSYM_NAME_LEN */
+
+#define ADDRESS_DIGITS 16
+#define TYPE_OFFSET (ADDRESS_DIGITS + 1)
+#define NAME_OFFSET (TYPE_OFFSET + 2)
 
 /* The asm keeps a compiler from taking functions without a body for one, or calls for nothing. */
 #define MARKER __attribute__((noinline, noclone, used))
@@ -68,8 +71,8 @@ static const struct known known[] = {
 
 struct symbol {
 	uint64_t address;
-	char type;
-	char name[NAME_SIZE];
+	const char *name;
+	size_t name_len;
 };
 
 static size_t symbols_size;
@@ -109,21 +112,23 @@ static void end_range(uint64_t address)
 		last->end = address;
 }
 
-static bool is_known(const char *name, const struct known *what)
+static bool is_known(const struct symbol *symbol, const struct known *what)
 {
+	size_t len;
+
 	/* Most names differ at once, and there are 200000. */
-	if (name[0] != what->name[0])
+	if (symbol->name[0] != what->name[0])
 		return false;
-	return what->prefix ? !strncmp(name, what->name, strlen(what->name))
-			    : !strcmp(name, what->name);
+	len = strlen(what->name);
+	if (symbol->name_len < len)
+		return false;
+	return (what->prefix || symbol->name_len == len) && !memcmp(symbol->name, what->name, len);
 }
 
 static int add_symbol(const struct symbol *symbol)
 {
 	int result = 0;
 
-	if (!strchr("tTwW", symbol->type))
-		return 0;
 	if (!symbol->address)
 		return fail_hint(fail_because(0, KALLSYMS, "read", "the addresses are hidden"),
 				 "run as root, with kernel.kptr_restrict below 2");
@@ -134,70 +139,62 @@ static int add_symbol(const struct symbol *symbol)
 	((uint64_t *)window_table.symbols)[window_table.symbols_len++] = symbol->address;
 	end_range(symbol->address);
 	for (size_t i = 0; !result && i < KNOWN_LEN; i++)
-		if (is_known(symbol->name, &known[i]))
+		if (is_known(symbol, &known[i]))
 			result = add_mark(symbol, &known[i]);
 	return result;
 }
-
-/* Where reading stands in "ffffffff81000000 T _stext" or "... t igb_poll\t[igb]". */
-enum part { PART_ADDRESS, PART_TYPE, PART_NAME, PART_MODULE };
-
-struct reader {
-	enum part part;
-	size_t name_len;
-	struct symbol symbol;
-};
 
 static unsigned int hex_digit(char c)
 {
 	return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-static void read_char(struct reader *reader, char c)
+/* "ffffffff81000000 T _stext" or "ffffffffc0000000 t igb_poll\t[igb]". */
+static int read_line(const char *line, const char *end)
 {
-	struct symbol *symbol = &reader->symbol;
+	struct symbol symbol = {0};
+	const char *module;
 
-	if (reader->part == PART_ADDRESS && c != ' ')
-		symbol->address = symbol->address << 4 | hex_digit(c);
-	else if (reader->part == PART_TYPE && c != ' ')
-		symbol->type = c;
-	else if (reader->part == PART_NAME && c != '\t' && reader->name_len < NAME_SIZE - 1)
-		symbol->name[reader->name_len++] = c;
-	else if (reader->part < PART_MODULE)
-		reader->part++;
+	if (end - line <= NAME_OFFSET || !strchr("tTwW", line[TYPE_OFFSET]))
+		return 0;
+	for (int i = 0; i < ADDRESS_DIGITS; i++)
+		symbol.address = symbol.address << 4 | hex_digit(line[i]);
+	symbol.name = line + NAME_OFFSET;
+	module = memchr(symbol.name, '\t', end - symbol.name);
+	symbol.name_len = (module ? module : end) - symbol.name;
+	return add_symbol(&symbol);
 }
 
-static int read_text(struct reader *reader, const char *text, size_t len)
+/* Read all whole lines, and move the part of one that follows to the front. */
+static int read_lines(char *text, size_t *len)
 {
+	char *line = text, *end;
 	int result = 0;
 
-	for (size_t i = 0; !result && i < len; i++) {
-		if (text[i] != '\n') {
-			read_char(reader, text[i]);
-			continue;
-		}
-		reader->symbol.name[reader->name_len] = '\0';
-		result = add_symbol(&reader->symbol);
-		reader->part = PART_ADDRESS;
-		reader->name_len = 0;
-		reader->symbol.address = 0;
+	while (!result && (end = memchr(line, '\n', text + *len - line))) {
+		result = read_line(line, end);
+		line = end + 1;
 	}
+	*len -= line - text;
+	memmove(text, line, *len);
 	return result;
 }
 
 static int read_kallsyms(void)
 {
 	static char text[1 << 16];
-	struct reader reader = {0};
-	ssize_t len = 0;
+	ssize_t more = 0;
+	size_t len = 0;
 	int result = 0;
 	int fd = open(KALLSYMS, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return fail_hint(fail(errno, KALLSYMS, "open"), "the kernel needs CONFIG_KALLSYMS");
-	while (!result && (len = read(fd, text, sizeof(text))) > 0)
-		result = read_text(&reader, text, len);
-	if (len < 0)
+	while (!result && (more = read(fd, text + len, sizeof(text) - len)) > 0) {
+		len += more;
+		result = read_lines(text, &len);
+	}
+	if (more < 0)
 		result = fail(errno, KALLSYMS, "read");
 	close(fd);
 	return result;
