@@ -59,6 +59,38 @@ def read_fingerprint(
     return print_of, ({"kernel_config": config} if config else {})
 
 
+def read_guest_fingerprint(
+    *,
+    kernel: Mapping[str, Any],
+    said: Mapping[str, Any],
+    guest: Mapping[str, Any],
+    ports: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    lab: Mapping[str, Any],
+    config: str,
+    root: Path,
+) -> dict[str, Any]:
+    """The fingerprint of guests on this machine: their kernel, what the first of them `said`, the probes by port."""
+    absent = {one["source"]: one["reason"] for one in said.get("absent", ())}
+    about = {key: said[key] for key in ("version", "boot_id", "build_id", "mitigations") if key in said}
+    if config:
+        about["config_sha256"] = _sha256(config)
+    else:
+        absent["kernel.config"] = "no configuration came with the kernel image"
+    state = {key: said[key] for key in ("cpu_model", "microcode", "clocksource", "memory_bytes") if key in said}
+    return {
+        "host": read_host(absent),
+        "kernel": {**kernel, **about},
+        "guest": {**guest, **state},
+        "ports": dict(ports),
+        "agent": dict(agent),
+        "tools": read_tools(absent),
+        "checkout": read_checkout(root, absent),
+        "lab": dict(lab),
+        "absent": absent,
+    }
+
+
 def read_host(
     absent: dict[str, str], proc: Path = Path("/proc"), sys: Path = Path("/sys"), etc: Path = Path("/etc")
 ) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from types import FrameType
@@ -12,10 +12,12 @@ from typing import Annotated
 import typer
 
 from xdprepro import archive, bench, provision
+from xdprepro.cli.matrix import ACCELS, GuestOptions, refuse_guest_options, run_guests
 from xdprepro.cli.output import Json, note, print_json, print_table, show_progress
 from xdprepro.cli.storage import ArchiveDir
 from xdprepro.cli.suites import SuiteName, load_suite
 from xdprepro.errors import FAILED, INTERRUPTED, USAGE, XdpreproError
+from xdprepro.lab import GUEST_PORTS, Lab
 from xdprepro.suite import Suite
 
 LabOption = typer.Option("--lab", metavar="LAB", help="The lab to measure on; 'xdprepro up LAB' makes it.")
@@ -25,33 +27,86 @@ CaseOption = typer.Option(
 )
 RestartsOption = typer.Option(min=1, max=1000, help="Instead of the suite's own number.")
 TrialsOption = typer.Option(min=1, max=1000, help="Per restart, instead of the suite's own number.")
+GUESTS = "Labs that boot kernels"
+KernelOption = typer.Option(
+    "--kernel",
+    metavar="KERNEL",
+    rich_help_panel=GUESTS,
+    help="A kernel to boot: deb:6.12, git:PATH@REF, a key of 'xdprepro kernel list', ...; repeatable.",
+)
+PortOption = typer.Option(
+    "--port", rich_help_panel=GUESTS, metavar="PORT", help=f"{', '.join(GUEST_PORTS)}, or all; repeatable."
+)
+CmdlineOption = typer.Option(
+    "--cmdline", rich_help_panel=GUESTS, metavar="WORDS", help="Added to the kernel's command line; repeatable."
+)
+CpuOption = typer.Option("--cpu", rich_help_panel=GUESTS, metavar="MODEL", help="QEMU's CPU model; repeatable.")
+RepeatOption = typer.Option(min=1, max=1000, rich_help_panel=GUESTS, help="Boots of each; equal kernels count equally.")
+AccelOption = typer.Option(
+    rich_help_panel=GUESTS, metavar="|".join(ACCELS), help="count instructions, or measure rates in a guest."
+)
+MemoryOption = typer.Option(
+    "--memory", rich_help_panel=GUESTS, help="Count loads, stores and cache lines, too, which takes longer."
+)
+JobsOption = typer.Option(min=1, max=256, rich_help_panel=GUESTS, help="Guests at once; by default one for each CPU.")
 
 
 def run(
     name: SuiteName,
     lab_name: Annotated[str, LabOption],
-    runs: Annotated[int, RunsOption] = 1,
+    runs: Annotated[int | None, RunsOption] = None,
     cases: Annotated[list[str] | None, CaseOption] = None,
     restarts: Annotated[int | None, RestartsOption] = None,
     trials: Annotated[int | None, TrialsOption] = None,
+    kernel: Annotated[list[str] | None, KernelOption] = None,
+    port: Annotated[list[str] | None, PortOption] = None,
+    cmdline: Annotated[list[str] | None, CmdlineOption] = None,
+    cpu: Annotated[list[str] | None, CpuOption] = None,
+    repeat: Annotated[int | None, RepeatOption] = None,
+    accel: Annotated[str, AccelOption] = "",
+    memory: Annotated[bool, MemoryOption] = False,
+    jobs: Annotated[int | None, JobsOption] = None,
     directory: ArchiveDir = None,
     as_json: Json = False,
 ) -> None:
     """Measure a suite on a lab and seal the raw counters in the archive.
 
+    On a lab of this machine (veth) the kernel that runs is measured. On a lab that boots kernels (vm) each --kernel is
+    booted in a guest with each --port, --cmdline and --cpu, and instructions per packet are counted.
+
     Ctrl-C stops after the running trial and seals what is complete as partial; a second Ctrl-C stops at once.
     """
-    provision.check_root("run")
     suite = _narrow(load_suite(name), cases or [], restarts, trials)
+    options = GuestOptions(
+        kernel=tuple(kernel or ()),
+        port=tuple(port or ()),
+        cmdline=tuple(cmdline or ()),
+        cpu=tuple(cpu or ()),
+        repeat=repeat or 0,
+        accel=accel,
+        memory=memory,
+        jobs=jobs or 0,
+    )
     lab = provision.load_lab(lab_name)
+    if lab.boots_kernels:
+        _refuse_restarts(lab, runs, restarts)
+    else:
+        refuse_guest_options(lab, options)
+        provision.check_root("run")
     folder = archive.prepare_directory(directory)
     for left in archive.unsealed(folder):
         note(f"note: {left.name} was left by a run that ended early; 'xdprepro archive recover' seals what it holds")
-    with provision.start_lock(lab) as left_by, _stop_on_interrupt() as stopped, show_progress() as tell:
+    with ExitStack() as stack:
+        left_by = "" if lab.boots_kernels else stack.enter_context(provision.start_lock(lab))
+        stopped = stack.enter_context(_stop_on_interrupt())
+        tell = stack.enter_context(show_progress())
         if left_by:
             note(f"note: lab {lab.name} was left as it was by {left_by}, which was killed; repairing it")
             provision.up(lab)
-        outcomes = bench.run_suite(lab, suite, folder, runs=runs, tell=tell, stopped=stopped)
+        if lab.boots_kernels:
+            outcomes = run_guests(lab, suite, options, folder, trials=trials, tell=tell, stopped=stopped)
+        else:
+            outcomes = bench.run_suite(lab, suite, folder, runs=runs or 1, tell=tell, stopped=stopped)
         interrupted = stopped()
     if not outcomes:
         note("nothing was measured, so nothing is sealed")
@@ -63,8 +118,18 @@ def run(
         print_table(f"Suite {suite.name} on lab {lab.name}", columns, rows, left=(0, 1, 5))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
+    if not outcomes or any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
         raise typer.Exit(FAILED)
+
+
+def _refuse_restarts(lab: Lab, runs: int | None, restarts: int | None) -> None:
+    for option, value in (("--runs", runs), ("--restarts", restarts)):
+        if value is not None:
+            raise XdpreproError(
+                f"lab {lab.name} boots a guest for each measurement: {option} has no meaning there",
+                hint="--repeat N boots each kernel N times",
+                status=USAGE,
+            )
 
 
 def _narrow(suite: Suite, patterns: list[str], restarts: int | None, trials: int | None) -> Suite:

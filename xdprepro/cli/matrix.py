@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""xdprepro run on a lab that boots the kernels it measures."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from xdprepro import guest, kernels, matrix
+from xdprepro.bench import Outcome, Progress
+from xdprepro.cli.output import note
+from xdprepro.errors import USAGE, XdpreproError
+from xdprepro.kernel import Kernel
+from xdprepro.lab import GUEST_PORTS, Lab
+from xdprepro.suite import Suite
+
+ACCELS = ("count", "auto", "kvm", "tcg")
+
+
+@dataclass(frozen=True)
+class GuestOptions:
+    """What the command line says about guests; what it does not say is empty."""
+
+    kernel: tuple[str, ...] = ()
+    port: tuple[str, ...] = ()
+    cmdline: tuple[str, ...] = ()
+    cpu: tuple[str, ...] = ()
+    repeat: int = 0
+    accel: str = ""
+    memory: bool = False
+    jobs: int = 0
+
+
+def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:
+    """A lab that measures the running kernel takes none of these."""
+    for name, value in asdict(options).items():
+        if value:
+            raise XdpreproError(
+                f"lab {lab.name} measures the kernel that runs: --{name} is for labs that boot kernels",
+                hint="leave it out, or name such a lab: --lab vm",
+                status=USAGE,
+            )
+
+
+def run_guests(
+    lab: Lab,
+    suite: Suite,
+    options: GuestOptions,
+    folder: Path,
+    *,
+    trials: int | None,
+    tell: Callable[[Progress], None],
+    stopped: Callable[[], bool],
+) -> list[Outcome]:
+    """Find the kernels, boot them in every variant, seal a run of each."""
+    setup = _make_setup(lab, options, trials or suite.trials)
+    found = [kernels.find_kernel(spec, tell=note) for spec in dict.fromkeys(options.kernel)]
+    if setup.accel == "auto":
+        setup = replace(setup, accel=_choose_accel(found[0]))
+    cpus = dict.fromkeys(options.cpu or (lab.cpu,))
+    cmdlines = dict.fromkeys(options.cmdline or ("",))
+    variants = [matrix.Variant(*one) for one in product(found, cmdlines, cpus)]
+    return matrix.run_matrix(lab, suite, variants, setup, folder, tell=tell, stopped=stopped)
+
+
+def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> matrix.Setup:
+    if not options.kernel:
+        raise XdpreproError(
+            f"lab {lab.name} boots the kernels it measures, and none is named",
+            hint="add --kernel deb:6.12, or any other that 'xdprepro kernel --help' tells of",
+            status=USAGE,
+        )
+    accel = options.accel or "count"
+    if accel not in ACCELS:
+        raise XdpreproError(f"--accel is {accel!r}; allowed: {', '.join(ACCELS)}", status=USAGE)
+    if options.memory and accel != "count":
+        raise XdpreproError(
+            f"--memory counts, --accel {accel} measures rates", hint="leave one of them out", status=USAGE
+        )
+    return matrix.Setup(
+        ports=_ports(options.port or lab.ports),
+        repeat=options.repeat or 1,
+        accel=accel,
+        memory_pass=options.memory,
+        # One guest at a time where speed is what is measured.
+        jobs=(options.jobs or len(os.sched_getaffinity(0))) if accel == "count" else 1,
+        trials=trials,
+    )
+
+
+def _choose_accel(kernel: Kernel) -> str:
+    found = guest.find_accel(kernel)
+    if found.reason:
+        note(f"note: rates are measured with {found.name}: {found.reason}")
+    return found.name
+
+
+def _ports(named: tuple[str, ...]) -> tuple[str, ...]:
+    ports = GUEST_PORTS if "all" in named else tuple(dict.fromkeys(named))
+    for port in ports:
+        if port not in GUEST_PORTS:
+            raise XdpreproError(f"--port is {port!r}; allowed: {', '.join(GUEST_PORTS)}, all", status=USAGE)
+    return ports

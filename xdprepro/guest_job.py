@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a guest is told to do, and what its lines say was done (docs/protocol.md, "The micro guest")."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from xdprepro import guest
+from xdprepro.lab import Lab
+from xdprepro.suite import Case
+from xdprepro.trial import Cpus, dut_spec, generator_spec
+
+# Packets of the short and the long window of a counted case. Those of a socket fit into its ring, so that none is lost
+# while the application waits for the only CPU.
+WINDOWS = (2048, 8192)
+SOCKET_WINDOWS = (512, 1536)
+QUIET_S = 3600.0  # between two samples of a counted trial, so that none falls into its window
+ONE_CPU = Cpus(sampler=0, app=0, generators=(0,))
+# The JIT is what everybody runs; its addresses are what names a program.
+SYSCTLS = {"net/core/bpf_jit_enable": "1", "net/core/bpf_jit_kallsyms": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A case on a port of a guest."""
+
+    case: Case
+    port: str
+
+    @property
+    def id(self) -> str:
+        """The case_id of the archive."""
+        return f"{self.case.id}.port-{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One trial of a job: `number` of its case; packets of a counted one."""
+
+    cell: Cell
+    number: int
+    packets: int = 0
+
+
+@dataclass(slots=True)
+class Said:
+    """What a guest said of one trial; without `ended` it ended within the trial."""
+
+    slot: Slot
+    lines: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    ended: bool = False
+    status: str = "interrupted"
+    reason: str = "the guest ended within this trial"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A guest's lines, sorted: itself, the probes of both ends, trials in order, skipped case_ids with reasons."""
+
+    guest: Mapping[str, Any]
+    probes: Mapping[str, Mapping[str, Any]]
+    trials: tuple[Said, ...]
+    skipped: Mapping[str, str]
+
+
+def counted(case: Case) -> Case:
+    """The case as a guest with one CPU can count it: a spinning application would keep the generator off it."""
+    return replace(case, wakeup="poll") if case.kind.uses_xsk else case
+
+
+def plan_slots(cells: Iterable[Cell], *, counting: bool, trials: int = 1) -> tuple[Slot, ...]:
+    """The trials of one boot, case by case: the short and the long window, or as many measurements of a rate."""
+    slots: list[Slot] = []
+    for cell in cells:
+        windows = SOCKET_WINDOWS if cell.case.kind.uses_xsk else WINDOWS
+        slots += [Slot(cell, n, packets) for n, packets in enumerate(windows if counting else (0,) * trials)]
+    return tuple(slots)
+
+
+def make_job(lab: Lab, port: str, slots: Sequence[Slot]) -> dict[str, Any]:
+    """The job of one boot; the place of a slot is its number there."""
+    counting = any(slot.packets for slot in slots)
+    return {
+        "port": port,
+        "ports": {host.role: {"ifname": host.ifname, "mac": host.mac} for host in (lab.dut, lab.tester)},
+        "queues": lab.queues,
+        "mtu": lab.mtu,
+        "sysctls": SYSCTLS,
+        "count": counting,
+        "probe": True,
+        "trials": [_make_trial(lab, port, number, slot) for number, slot in enumerate(slots)],
+    }
+
+
+def _make_trial(lab: Lab, port: str, number: int, slot: Slot) -> dict[str, Any]:
+    case = slot.cell.case
+    dut = dut_spec(lab, case, ONE_CPU, range(lab.queues))
+    tester = generator_spec(lab, case, ONE_CPU)
+    # Where the driver has no native XDP, what comes back is counted in skb mode.
+    tester["attach_mode"] = "native" if "native" in guest.PORTS[port].attach_modes else "skb"
+    if slot.packets:
+        dut |= {"settle_s": 0.0, "measure_s": QUIET_S, "interval_s": QUIET_S}
+        tester |= {"interval_s": QUIET_S, "count": slot.packets, "window": number}
+    return {"slot": number, "dut": dut, "tester": [tester | {"generator": one} for one in generators_for(case)]}
+
+
+def generators_for(case: Case) -> tuple[str, ...]:
+    """The generators to try, the best first: live frames enter a port only where the receiving end has native XDP."""
+    if case.generator != "auto":
+        return (case.generator,)
+    return ("live-frames", "af-packet") if case.attach_mode == "native" else ("af-packet",)
+
+
+def read_report(lines: Iterable[Mapping[str, Any]], slots: Sequence[Slot]) -> Report:
+    """What a guest said; of a guest that ended early, what came."""
+    about: Mapping[str, Any] = {}
+    probes: dict[str, Mapping[str, Any]] = {}
+    trials: dict[int, Said] = {}
+    skipped: dict[str, str] = {}
+    for line in lines:
+        if "guest" in line:
+            about = line["guest"]
+        elif "probe" in line:
+            probes[line["probe"]] = line["msg"]
+        elif "trial" in line:
+            trials[line["trial"]] = Said(slots[line["trial"]])
+        elif "slot" in line:
+            trials[line["slot"]].lines.append((line["side"], line["msg"]))
+        elif "trial_end" in line:
+            said = trials[line["trial_end"]]
+            said.ended, said.status, said.reason = True, line["status"], line["reason"]
+        elif "trial_skip" in line:
+            skipped[slots[line["trial_skip"]].cell.id] = line["reason"]
+    return Report(about, probes, tuple(trials.values()), skipped)
+
+
+def case_params(cell: Cell, *, counting: bool, generator: str) -> dict[str, Any]:
+    """The parameters of a cell as they are stored: the generator that was used, and no times where nothing is timed."""
+    params = asdict(cell.case) | {"port": cell.port, "generator": generator, "cpus": asdict(ONE_CPU)}
+    if counting:
+        for key in ("settle_s", "measure_s", "interval_s"):
+            del params[key]
+        params["packets"] = list(SOCKET_WINDOWS if cell.case.kind.uses_xsk else WINDOWS)
+    return params

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run a suite in guests: kernels x command lines x CPU models x ports, each kernel and setting sealed as one run.
+
+Guests do not disturb each other's counts, so several are booted at once.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from xdprepro import archive, fingerprint, guest
+from xdprepro.bench import ROOT, Outcome, Progress, seal_journal
+from xdprepro.errors import UNAVAILABLE, XdpreproError
+from xdprepro.guest_job import Cell, Report, Said, Slot, case_params, counted, make_job, plan_slots, read_report
+from xdprepro.kernel import Kernel
+from xdprepro.lab import Lab
+from xdprepro.sample import format_profile, parse_stream
+from xdprepro.suite import Suite
+from xdprepro.trial import read_agent_version
+
+BOOT_S = 25.0  # one boot with its trials: a first guess, for the time left
+START_S = 60.0  # from QEMU's start to the first trial, on a slow machine; each trial has its own time on top
+TRIAL_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What one sealed run is about: a kernel, and how it is booted."""
+
+    kernel: Kernel
+    cmdline: str
+    cpu: str
+
+    @property
+    def label(self) -> str:
+        """How progress and tables name it."""
+        return " ".join(word for word in (self.kernel.release, self.cmdline, self.cpu) if word)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How all variants are measured. `accel` is `count` for instructions, else rates are measured: `trials` a boot."""
+
+    ports: tuple[str, ...]
+    repeat: int = 1
+    accel: str = "count"
+    memory_pass: bool = False
+    jobs: int = 1
+    trials: int = 1
+
+    @property
+    def counting(self) -> bool:
+        """Whether instructions are counted."""
+        return self.accel == "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Booted:
+    """One boot of a guest on a port, and what it said; profiles by the slot's place in its job."""
+
+    port: str
+    t_utc_ns: int
+    boot: guest.Boot
+    report: Report
+    profiles: Mapping[int, Any]
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is done of a variant."""
+
+    variant: Variant
+    boots_left: int
+    run_id: str = field(default_factory=archive.make_run_id)  # made in the order of the variants, as ids sort by time
+    booted: list[Booted] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+def run_matrix(
+    lab: Lab,
+    suite: Suite,
+    variants: Sequence[Variant],
+    setup: Setup,
+    directory: Path,
+    *,
+    tell: Callable[[Progress], None],
+    stopped: Callable[[], bool],
+) -> list[Outcome]:
+    """Boot and measure every variant; seal its run as soon as its last boot ended.
+
+    A case that fails or takes its guest down does not end the others: the guest is booted again for them. After a stop
+    no guest is started any more, and a variant with a boot missing is sealed as partial.
+    """
+    matrix = _Matrix(lab, suite, variants, setup, directory, tell)
+    with tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch, ThreadPoolExecutor(setup.jobs) as pool:
+        matrix.measure(pool, Path(scratch), stopped)
+    return matrix.outcomes()
+
+
+class _Matrix:
+    """The boots of one command: what is to do, what runs, and what came out."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        suite: Suite,
+        variants: Sequence[Variant],
+        setup: Setup,
+        directory: Path,
+        tell: Callable[[Progress], None],
+    ) -> None:
+        self.lab, self.suite, self.setup, self.directory, self.tell = lab, suite, setup, directory, tell
+        self.cells = {port: _cells(suite, port, counting=setup.counting) for port in setup.ports}
+        self.works = [_Work(variant, len(setup.ports) * setup.repeat) for variant in variants]
+        self.total = sum(work.boots_left for work in self.works)
+        self.done = 0
+        self.sealed: dict[int, Outcome] = {}
+        self.plan_id = archive.make_run_id()
+        self.begin_s = time.monotonic()
+
+    def measure(self, pool: ThreadPoolExecutor, scratch: Path, stopped: Callable[[], bool]) -> None:
+        """All boots, as many at once as asked for."""
+        todo = [(work, port) for work in self.works for _ in range(self.setup.repeat) for port in self.setup.ports]
+        running: dict[Future[list[Booted]], tuple[_Work, str]] = {}
+        while running or (todo and not stopped()):
+            while todo and len(running) < self.setup.jobs and not stopped():
+                work, port = todo.pop(0)
+                self.tell(self.progress(f"{work.variant.label}: {port}"))
+                place = scratch / str(len(todo))
+                future = pool.submit(_measure_port, self.lab, work.variant, self.setup, self.cells[port], place)
+                running[future] = work, port
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                self.take(*running.pop(future), future)
+
+    def take(self, work: _Work, port: str, future: Future[list[Booted]]) -> None:
+        """What came out of a port's boots; the run is sealed with the last of them."""
+        self.done += 1
+        work.boots_left -= 1
+        try:
+            booted = future.result()
+        except XdpreproError as error:
+            if error.status != UNAVAILABLE:
+                raise
+            work.skipped |= {cell.id: error.message for cell in self.cells[port]}
+            self.tell(self.progress(port, problem=f"skipped {work.variant.label}: {port}: {error.message}"))
+        else:
+            work.booted += booted
+            for problem in _problems(booted):
+                self.tell(self.progress(port, problem=f"{work.variant.label}: {port}: {problem}"))
+        if not work.boots_left:
+            self.seal(work)
+
+    def seal(self, work: _Work) -> None:
+        """Journal and seal what was measured of a variant; one that could not even boot has no run."""
+        if not work.booted:
+            return
+        cells = [cell for port in self.setup.ports for cell in self.cells[port]]
+        records = iter(make_records(self.lab, self.suite, work.variant, self.setup, cells, work.booted, work.skipped))
+        head = next(records) | {"plan_id": self.plan_id, "run_id": work.run_id}
+        with archive.Journal(self.directory, head) as journal:
+            for record in records:
+                journal.append(record)
+            status = _status(work)
+            journal.append({"rec": "end", "status": status, "t_utc_ns": time.time_ns()})
+            journal.sync()
+            self.sealed[id(work)] = seal_journal(journal.path)
+
+    def outcomes(self) -> list[Outcome]:
+        """The sealed runs, in the order of the variants; what a stop left unfinished is sealed now."""
+        for work in self.works:
+            if work.boots_left:
+                self.seal(work)
+        return [self.sealed[id(work)] for work in self.works if id(work) in self.sealed]
+
+    def progress(self, what: str, *, problem: str = "") -> Progress:
+        """Where it stands now."""
+        took_s = time.monotonic() - self.begin_s
+        boot_s = took_s / self.done if self.done else BOOT_S / self.setup.jobs
+        return Progress(self.done, self.total, (self.total - self.done) * boot_s, what, problem)
+
+
+def _cells(suite: Suite, port: str, *, counting: bool) -> list[Cell]:
+    return [Cell(counted(case) if counting else case, port) for case in suite.cases]
+
+
+def _status(work: _Work) -> str:
+    trials = [said for booted in work.booted for said in booted.report.trials]
+    if not any(said.status == "ok" for said in trials):
+        return "failed"
+    return "partial" if work.boots_left else "complete"
+
+
+def _problems(booted: Sequence[Booted]) -> Iterator[str]:
+    for one in booted:
+        yield from (f"skipped {case_id}: {reason}" for case_id, reason in one.report.skipped.items())
+        failed = {said.slot.cell.id: said.reason for said in one.report.trials if said.status != "ok"}
+        yield from (f"failed {case_id}: {reason}" for case_id, reason in failed.items())
+
+
+def _measure_port(lab: Lab, variant: Variant, setup: Setup, cells: Sequence[Cell], place: Path) -> list[Booted]:
+    """One boot; one more for the cases that a guest's end left over, as long as each gets further."""
+    booted: list[Booted] = []
+    pending = list(cells)
+    while pending:
+        slots = plan_slots(pending, counting=setup.counting, trials=setup.trials)
+        one = _boot(lab, variant, setup, slots, place / str(len(booted)))
+        begun = {said.slot.cell.id for said in one.report.trials} | one.report.skipped.keys()
+        pending = [cell for cell in pending if cell.id not in begun]
+        if pending and (not begun or not one.boot.failure):
+            one = _give_up(one, [slot for slot in slots if slot.cell in pending])
+            pending = []
+        booted.append(one)
+    return booted
+
+
+def _give_up(one: Booted, slots: Sequence[Slot]) -> Booted:
+    """A boot in which none of these trials was begun: they have failed with what ended it."""
+    reason = one.boot.failure.message if one.boot.failure else "the guest ended without it"
+    lost = tuple(Said(slot, ended=True, status="failed", reason=reason) for slot in slots)
+    return replace(one, report=replace(one.report, trials=one.report.trials + lost))
+
+
+def _boot(lab: Lab, variant: Variant, setup: Setup, slots: Sequence[Slot], place: Path) -> Booted:
+    port = slots[0].cell.port
+    machine = guest.Machine(
+        port=port,
+        accel=setup.accel,
+        cpu=variant.cpu,
+        memory_mib=lab.memory_mib,
+        cmdline=variant.cmdline,
+        memory_pass=setup.memory_pass,
+    )
+    place.mkdir(parents=True)
+    begin_utc_ns = time.time_ns()
+    deadline_s = START_S + sum(TRIAL_S + _timed_s(slot) for slot in slots)
+    boot = guest.boot(variant.kernel, machine, make_job(lab, port, slots), directory=place, deadline_s=deadline_s)
+    report = _explain_end(read_report(boot.lines, slots), boot)
+    return Booted(port, begin_utc_ns, boot, report, guest.read_profiles(boot) if setup.counting else {})
+
+
+def _timed_s(slot: Slot) -> float:
+    return 0.0 if slot.packets else slot.cell.case.settle_s + slot.cell.case.measure_s
+
+
+def _explain_end(report: Report, boot: guest.Boot) -> Report:
+    """The trial in which the guest ended has failed with it."""
+    if not boot.failure:
+        return report
+    trials = tuple(
+        said if said.ended else replace(said, ended=True, status="failed", reason=boot.failure.message)
+        for said in report.trials
+    )
+    return replace(report, trials=trials)
+
+
+def make_records(
+    lab: Lab,
+    suite: Suite,
+    variant: Variant,
+    setup: Setup,
+    cells: Sequence[Cell],
+    booted: Sequence[Booted],
+    skipped: Mapping[str, str],
+) -> Iterator[dict[str, Any]]:
+    """The journal of a variant without its ids and its end (archive/README.md, "The journal")."""
+    tried = {said.slot.cell.id for one in booted for said in one.report.trials}
+    skipped = {**skipped, **{key: why for one in booted for key, why in one.report.skipped.items() if key not in tried}}
+    used = _generators_used(booted)
+    yield {
+        "rec": "run",
+        "suite": suite.name,
+        "lab": lab.name,
+        "lab_kind": lab.kind,
+        "t_utc_ns": min(one.t_utc_ns for one in booted),
+        "restarts": setup.repeat,
+        "trials_per_restart": len(plan_slots(cells[:1], counting=setup.counting, trials=setup.trials)),
+        "design": "single",
+        "fingerprint": _fingerprint(lab, variant, setup, booted),
+        "documents": _documents(suite, variant, booted),
+        "cases": {
+            cell.id: case_params(cell, counting=setup.counting, generator=used.get(cell.id, cell.case.generator))
+            for cell in cells
+            if cell.id not in skipped
+        },
+    }
+    for case_id, reason in skipped.items():
+        yield {"rec": "skip", "case_id": case_id, "reason": reason}
+    number = 0
+    for index, one in enumerate(booted):
+        yield _boot_record(index, one, variant)
+        for place, said in enumerate(one.report.trials):
+            yield from _trial_records(number, index, one, said, one.profiles.get(place))
+            number += 1
+
+
+def _generators_used(booted: Sequence[Booted]) -> dict[str, str]:
+    """What the tester's agents say they used, by case_id."""
+    used = {}
+    for one in booted:
+        for said in one.report.trials:
+            ready = parse_stream(message for side, message in said.lines if side == "tester").ready
+            if generator := ready.get("generator", {}).get("generator"):
+                used[said.slot.cell.id] = generator
+    return used
+
+
+def _boot_record(index: int, one: Booted, variant: Variant) -> dict[str, Any]:
+    said = one.report.guest
+    return {
+        "rec": "boot",
+        "boot": index,
+        "kind": "boot",
+        "boot_id": said.get("boot_id", ""),
+        "kernel_release": said.get("release", variant.kernel.release),
+        "t_utc_ns": one.t_utc_ns,
+        "port": one.port,
+        "cmdline": said.get("cmdline", variant.cmdline),
+    }
+
+
+def _trial_records(number: int, boot: int, one: Booted, said: Said, profile: Any) -> Iterator[dict[str, Any]]:
+    slot = said.slot
+    place = {"case_id": slot.cell.id, "boot": boot, "trial": slot.number}
+    yield {"rec": "trial", "slot": number, **place, "t_utc_ns": one.t_utc_ns}
+    for side, message in said.lines:
+        yield {"rec": "line", "slot": number, "side": side, "msg": message}
+    if profile is not None:
+        yield {"rec": "profile", "slot": number, "profile": format_profile(profile)}
+    status, reason = said.status, said.reason
+    if slot.packets and status == "ok" and profile is None:
+        status, reason = "failed", "the plugin wrote no whole window for this trial"
+    yield {"rec": "trial_end", "slot": number, "status": status, "reason": reason}
+
+
+def _fingerprint(lab: Lab, variant: Variant, setup: Setup, booted: Sequence[Booted]) -> dict[str, Any]:
+    one = booted[0]
+    kernel = variant.kernel
+    return fingerprint.read_guest_fingerprint(
+        kernel={
+            "spec": kernel.spec,
+            "key": kernel.key,
+            "release": kernel.release,
+            "image_sha256": kernel.image_sha256,
+            "compiler": kernel.compiler or "",
+            "cmdline": one.report.guest.get("cmdline", variant.cmdline),
+        },
+        said=one.report.guest,
+        guest={
+            "cpu": variant.cpu,
+            "cmdline": variant.cmdline,
+            "memory_mib": lab.memory_mib,
+            "accel": setup.accel,
+            "qemu": one.boot.qemu_version,
+            "plugin_sha256": one.boot.plugin_sha256 or "",
+        },
+        ports={one.port: dict(one.report.probes) for one in booted},
+        agent=read_agent_version(),
+        lab={"name": lab.name, "kind": lab.kind, "queues": lab.queues, "mtu": lab.mtu},
+        config=kernel.config.read_text() if kernel.config else "",
+        root=ROOT,
+    )
+
+
+def _documents(suite: Suite, variant: Variant, booted: Sequence[Booted]) -> dict[str, str]:
+    config = variant.kernel.config
+    documents = {"suite": suite.text} | ({"kernel_config": config.read_text()} if config else {})
+    for index, one in enumerate(booted):
+        documents[f"console.boot{index}"] = one.boot.console
+        documents[f"qemu.boot{index}"] = "\n".join(one.boot.argv)
+    return documents
