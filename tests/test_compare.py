@@ -7,10 +7,11 @@ from statistics import stdev
 from typing import Any
 
 import pytest
+from made_counts import COSTS, case_id, make_boot, make_counted_run, make_guest_fingerprint
 from made_trials import make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import errors
-from xdprepro.comparable import Mismatch, check_comparable
+from xdprepro.comparable import Dimension, Mismatch, check_comparable
 from xdprepro.compare import CaseComparison, Comparison, compare
 from xdprepro.sample import Run, Trial, flatten
 from xdprepro.stats import minimum_detectable_effect, welch_interval
@@ -40,7 +41,7 @@ def compare_runs(a: Run, b: Run, **options: Any) -> Comparison:
 
 
 def only(comparison: Comparison) -> CaseComparison:
-    [case] = comparison.cases
+    [case] = comparison.timed
     return case
 
 
@@ -156,7 +157,7 @@ def test_a_change_that_one_case_in_many_shows_by_chance_is_inconclusive() -> Non
     b = make_run(trials_of(b_values), cases, run_id="b")
     alone = only(compare_ns(before, after, level=0.8))
     assert alone.verdict == "REGRESSED"
-    first = compare_runs(a, b, level=0.8).cases[0]
+    first = compare_runs(a, b, level=0.8).timed[0]
     assert first.delta_ns is not None
     assert first.p_adjusted == pytest.approx(4 * first.delta_ns.p)
     assert first.verdict == "INCONCLUSIVE"
@@ -428,3 +429,169 @@ def test_a_case_of_a_newer_version_is_skipped_with_the_reason() -> None:
     case = only(compare_runs(run, newer))
     assert case.verdict == "EXCLUDED"
     assert "this version of xdprepro has no case xdp.cpumap.no-touch" in case.reason
+
+
+# Runs of guests
+
+
+def guests(*, config_a: str = "", config_b: str = "", **changes: Any) -> tuple[Run, Run]:
+    """Two counted runs of guests; `changes` are of the fingerprint of B, whose figure is one instruction larger."""
+    runs = [
+        make_counted_run(
+            make_boot(DROP, costs), [DROP], run_id=run_id, documents={"kernel_config": config} if config else {}
+        )
+        for run_id, costs, config in (("a", COSTS, config_a), ("b", {**COSTS, ("new_check", "receive"): 1}, config_b))
+    ]
+    return runs[0], replace(runs[1], fingerprint=make_guest_fingerprint("veth", **changes))
+
+
+KERNEL: dict[str, Any] = {"kernel__release": "6.13.0", "kernel__image_sha256": "i2", "kernel__build_id": "d2"}
+CMDLINE: dict[str, Any] = {"kernel__cmdline": "mitigations=off"}
+CPU: dict[str, Any] = {"guest__cpu": "Skylake-Server"}
+CONFIG = "CONFIG_NET=y\nCONFIG_BPF_JIT=y\nCONFIG_SND=m\n# CONFIG_KASAN is not set\n"
+
+
+def verdict(comparison: Comparison) -> str:
+    [case] = comparison.cases
+    return case.verdict
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "a", "b"),
+    [
+        (KERNEL, "kernel", "6.12.1", "6.13.0"),
+        ({"kernel__image_sha256": "i2", "kernel__build_id": "d2"}, "kernel", "d1", "d2"),
+        (CMDLINE, "command line", "", "mitigations=off"),
+        (CPU, "CPU model", "max", "Skylake-Server"),
+    ],
+)
+def test_kernel_command_line_and_cpu_are_compared_one_at_a_time(
+    changes: dict[str, Any], name: str, a: str, b: str
+) -> None:
+    runs = guests(config_a=CONFIG, config_b=CONFIG, **changes)
+    comparison = compare_runs(*runs)
+    assert comparison.dimensions == (Dimension(name, a, b),)
+    assert [one.key for one in comparison.mismatches if one.serious] == []
+    assert verdict(comparison) == "REGRESSED"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [(KERNEL | CMDLINE, "kernel.cmdline"), (KERNEL | CPU, "guest.cpu"), (CMDLINE | CPU, "guest.cpu")],
+)
+def test_two_of_them_at_once_confound(changes: dict[str, Any], key: str) -> None:
+    runs = guests(config_a=CONFIG, config_b=CONFIG, **changes)
+    comparison = compare_runs(*runs)
+    assert [one.key for one in comparison.mismatches if one.serious] == [key]
+    assert verdict(comparison) == "INCOMPARABLE"
+    assert comparison.cases[0].reason == f"the runs differ in more than the {comparison.dimensions[0].name}"
+    assert verdict(compare_runs(*runs, allow_confounded=True)) == "REGRESSED"
+
+
+def test_one_kernel_against_itself_is_compared_in_nothing() -> None:
+    comparison = compare_runs(*guests())
+    assert (comparison.dimensions, comparison.mismatches) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("guest__qemu", "11.0"),
+        ("guest__machine", "pc"),
+        ("guest__memory_mib", 512),
+        ("guest__plugin_sha256", "p2"),
+        ("kernel__compiler", "gcc 14"),
+        ("agent__bpf__xdp_drop_no_touch", "bb"),
+        ("lab__queues", 2),
+    ],
+)
+def test_what_emulates_and_what_compiled_must_be_the_same(key: str, value: Any) -> None:
+    comparison = compare_runs(*guests(config_a=CONFIG, config_b=CONFIG, **KERNEL | {key: value}))
+    assert [one.key for one in comparison.mismatches if one.serious] == [key.replace("__", ".")]
+    assert verdict(comparison) == "INCOMPARABLE"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("host__host_key", "h2"),
+        ("host__cpu_model", "other"),
+        ("host__cpus", 64),
+        ("kernel__mitigations__retbleed", "Vulnerable"),
+    ],
+)
+def test_the_machine_that_counted_does_not_matter(key: str, value: Any) -> None:
+    comparison = compare_runs(*guests(**{key: value}))
+    assert [(one.key, one.serious) for one in comparison.mismatches] == [(key.replace("__", "."), False)]
+    assert verdict(comparison) == "REGRESSED"
+
+
+def test_counts_and_rates_of_guests_are_never_compared() -> None:
+    comparison = compare_runs(*guests(guest__accel="kvm"), allow_confounded=True)
+    assert verdict(comparison) == "INCOMPARABLE"
+
+
+def test_a_count_and_a_rate_are_never_compared() -> None:
+    a = guests()[0]
+    rates = make_case_run(DROP, QUIET, run_id="b")
+    timed = replace(rates, cases={case_id(DROP): rates.cases[DROP.id]})
+    assert verdict(compare_runs(a, timed, allow_confounded=True)) == "INCOMPARABLE"
+
+
+def test_a_configuration_of_another_choice_confounds() -> None:
+    other = CONFIG.replace("# CONFIG_KASAN is not set", "CONFIG_KASAN=y")
+    runs = guests(config_a=CONFIG, config_b=other, kernel__config_sha256="c2", **KERNEL)
+    comparison = compare_runs(*runs)
+    assert comparison.config is not None
+    assert [one.symbol for one in comparison.config.changed] == ["KASAN"]
+    assert [one.key for one in comparison.mismatches if one.serious] == ["kernel.config_sha256"]
+    assert verdict(comparison) == "INCOMPARABLE"
+    assert verdict(compare_runs(*runs, allow_confounded=True)) == "REGRESSED"
+
+
+def test_symbols_that_come_with_the_version_do_not_confound() -> None:
+    runs = guests(config_a=CONFIG, config_b=CONFIG + "CONFIG_NEW=y\n", kernel__config_sha256="c2", **KERNEL)
+    comparison = compare_runs(*runs)
+    assert comparison.config is not None
+    assert [one.symbol for one in comparison.config.version_bound] == ["NEW"]
+    assert verdict(comparison) == "REGRESSED"
+
+
+@pytest.mark.parametrize(("config_a", "config_b"), [("", ""), (CONFIG, ""), ("", CONFIG)])
+def test_another_kernel_of_unknown_configuration_confounds(config_a: str, config_b: str) -> None:
+    comparison = compare_runs(*guests(config_a=config_a, config_b=config_b, **KERNEL))
+    assert comparison.config is None
+    assert [one.key for one in comparison.mismatches if one.serious] == ["kernel.config_sha256"]
+
+
+def test_a_port_that_differs_concerns_only_its_own_cases() -> None:
+    trials = [*make_boot(DROP), *make_boot(DROP, port="igb", boot=1)]
+    run = make_counted_run(trials, [DROP])
+    igb = make_counted_run(trials, [DROP], port="igb")
+    a = replace(run, cases={**run.cases, **igb.cases}, fingerprint=make_guest_fingerprint("veth", "igb"))
+    b = replace(a, run_id="b", fingerprint=make_guest_fingerprint("veth", "igb", ports__igb__dut={"driver": "other"}))
+    comparison = compare_runs(a, b)
+    assert {one.key for one in comparison.mismatches if one.serious} >= {"ports.igb.dut.driver"}
+    assert {case.case_id: case.verdict for case in comparison.cases} == {
+        case_id(DROP): "EQUIVALENT",
+        case_id(DROP, "igb"): "INCOMPARABLE",
+    }
+
+
+def test_a_port_of_one_run_only_is_no_difference() -> None:
+    a, b = guests()
+    more = replace(b, fingerprint=make_guest_fingerprint("veth", "igb"))
+    assert check_comparable(a, more) == ()
+
+
+def test_another_generator_of_a_counted_case_is_incomparable() -> None:
+    a, b = guests()
+    b = replace(b, cases={key: {**params, "generator": "af-packet"} for key, params in b.cases.items()})
+    comparison = compare_runs(a, b)
+    assert [one.key for one in comparison.mismatches] == ["generator"]
+    assert verdict(comparison) == "INCOMPARABLE"
+
+
+def test_a_run_on_the_machine_is_compared_in_no_dimension_of_guests() -> None:
+    runs = make_case_run(DROP, QUIET), make_case_run(DROP, QUIET, run_id="b")
+    assert compare_runs(*runs).dimensions == ()

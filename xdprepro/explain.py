@@ -88,17 +88,21 @@ class _Line:
     side: str
     changes: Sequence[Change]
 
-    def add(self, count: str) -> tuple[float | None, float | None]:
-        """One kind of count in A and B, None where it was not counted. Functions share lines: those do not add up."""
-        if count == "lines" and self.kind != "function":
+    def add(self, kind: str) -> tuple[float | None, float | None]:
+        """Counts of one kind in A and B. Lines do not add up, as functions share some."""
+        if kind == "lines" and self.kind != "function":
             return None, None
-        pairs = [(getattr(one.a, count), getattr(one.b, count)) for one in self.changes]
-        a, b = (None if None in values else sum(values) for values in zip(*pairs, strict=True))
-        return a, b
+        return _add([one.a for one in self.changes], kind), _add([one.b for one in self.changes], kind)
 
     def marks(self) -> list[str]:
         """What is to be known of a function besides its counts."""
         return ["rep"] if self.kind == "function" and is_repeating(self.function) else []
+
+
+def _add(counts: Iterable[Counts], kind: str) -> float | None:
+    """The sum, None where one of them was not counted."""
+    values = [getattr(one, kind) for one in counts]
+    return None if None in values else sum(values)
 
 
 def _lines(changes: Sequence[Change], sides: Sequence[str], top: int) -> Iterator[_Line]:
@@ -109,7 +113,8 @@ def _lines(changes: Sequence[Change], sides: Sequence[str], top: int) -> Iterato
         yield from (_Line("function", one.place.function, side, [one]) for one in shown)
         if others := [one for one in ours if one not in shown]:
             yield _Line("others", f"({len(others)} others)", side, others)
-        yield _Line("sum", f"sum of {side}", side, ours)
+        if ours:
+            yield _Line("sum", f"sum of {side}", side, ours)
     if len(sides) > 1:
         yield _Line("sum", "sum", "all", changes)
 
