@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels built from source: the same bytes each time, once for each key, and a reason where there is none.
+
+The kernel here is the least that Kconfig allows, so that it builds in a minute; its source is that of the distribution.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, need
+
+from xdprepro import cmd
+from xdprepro.kernel import cache_directory, read_kernel
+
+SOURCE = "linux-source-6.1"
+LEAST = """\
+# A 64-bit kernel that prints, with a module apart from the image.
+CONFIG_64BIT=y
+CONFIG_PRINTK=y
+CONFIG_EXPERT=y
+CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y
+CONFIG_SLUB=y
+CONFIG_MODULES=y
+CONFIG_CRC7=m
+"""
+PLAY = """\
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - block:
+        - ansible.builtin.include_role:
+            name: xdprepro.lab.{role}
+        - ansible.builtin.copy:
+            content: "{{{{ {{'answer': {answer}}} | to_json }}}}"
+            dest: "{{{{ test_result }}}}"
+            mode: "0644"
+      rescue:
+        - ansible.builtin.copy:
+            content: "{{{{ ansible_failed_result | to_json }}}}"
+            dest: "{{{{ test_result }}}}"
+            mode: "0644"
+"""
+
+
+def start_play(directory: Path, role: str, answer: str, variables: dict[str, Any], *, under: list[str]) -> Any:
+    """Plain Ansible; the answer or the failure comes in the file `result`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    playbook = directory / "play.yml"
+    playbook.write_text(PLAY.format(role=role, answer=answer))
+    extra = {**variables, "test_result": str(directory / "result"), "ansible_python_interpreter": sys.executable}
+    program = Path(sys.executable).parent / "ansible-playbook"
+    argv = [*under, program, "-i", "localhost,", "-c", "local", playbook, "-e", json.dumps(extra)]
+    env = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def end_play(play: Any, directory: Path) -> dict[str, Any]:
+    output = play.communicate()[0]
+    assert (directory / "result").exists(), output
+    result: dict[str, Any] = json.loads((directory / "result").read_text())
+    return result
+
+
+@dataclass(frozen=True)
+class Builder:
+    """What a build needs, and where its plays are kept."""
+
+    directory: Path
+    tree: Path
+    cache: Path
+    source_id: str = "first"
+    fragment: str = LEAST
+    base: str = ""
+    under: tuple[str, ...] = ()
+
+    def start(self, name: str) -> Any:
+        fragment = self.directory / name / "least.config"
+        fragment.parent.mkdir()
+        fragment.write_text(self.fragment)
+        variables = {
+            "kernel_build_tree": str(self.tree),
+            "kernel_build_source_id": self.source_id,
+            "kernel_build_spec": f"deb-src:{SOURCE}",
+            "kernel_build_cache": str(self.cache),
+            "kernel_build_config_base": self.base,
+            "kernel_build_config_fragments": [str(fragment)],
+        }
+        return start_play(fragment.parent, "kernel_build", "__kernel_build_made", variables, under=list(self.under))
+
+    def build(self, name: str) -> dict[str, Any]:
+        """The answer of the last task, or the failure."""
+        result = end_play(self.start(name), self.directory / name)
+        answer: dict[str, Any] = result.get("answer", result)
+        return answer
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The distribution's source of a kernel, fetched once."""
+    need(shutil.which("flex") is not None, "no tools to build a kernel: run 'make setup'")
+    directory = tmp_path_factory.mktemp("source")
+    variables = {
+        "kernel_source_kind": "deb-src",
+        "kernel_source_name": SOURCE,
+        "kernel_source_cache": str(cache_directory()),
+    }
+    play = start_play(directory, "kernel_source", "kernel_source_tree", variables, under=[])
+    result = end_play(play, directory)
+    assert "answer" in result, result
+    return Path(result["answer"])
+
+
+def link_tree(source: Path, tree: Path) -> Path:
+    """A source of our own to change: its files lead to the other's."""
+    cmd.run(["cp", "--archive", "--symbolic-link", source, tree])
+    return tree
+
+
+def edit(path: Path, old: str, new: str, *, mtime_s: int | None = None) -> None:
+    """Replace in a file; the link to the common source becomes a file of its own."""
+    text = path.read_text()
+    assert old in text
+    path.unlink()
+    path.write_text(text.replace(old, new, 1))
+    if mtime_s is not None:
+        os.utime(path, (mtime_s, mtime_s))
+
+
+@pytest.fixture(scope="module")
+def builder(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """A cache of our own, but for the objects that ccache has of earlier runs of the tests."""
+    directory = tmp_path_factory.mktemp("builds")
+    cache = directory / "cache"
+    cache.mkdir()
+    shared = cache_directory() / "test-ccache"
+    shared.mkdir(parents=True, exist_ok=True)
+    (cache / "ccache").symlink_to(shared)
+    return Builder(directory, link_tree(source, directory / "tree"), cache)
+
+
+@pytest.fixture(scope="module")
+def first(builder: Builder) -> dict[str, Any]:
+    return builder.build("first")
+
+
+def entry_of(builder: Builder, answer: dict[str, Any]) -> Path:
+    assert "key" in answer, answer
+    return builder.cache / "kernels" / answer["key"]
+
+
+def files_of(entry: Path) -> dict[str, bytes]:
+    """What is the kernel; logs and dates may differ."""
+    paths = (path for path in sorted(entry.rglob("*")) if path.is_file() and path.suffix not in (".json", ".log"))
+    return {str(path.relative_to(entry)): path.read_bytes() for path in paths}
+
+
+def test_a_built_kernel_is_an_entry_of_the_cache(builder: Builder, first: dict[str, Any]) -> None:
+    kernel = read_kernel(entry_of(builder, first))
+    assert first["changed"]
+    assert kernel.kind == "deb-src"
+    assert kernel.release.startswith("6.1.")
+    assert kernel.key.startswith(f"{kernel.release}-")
+    assert kernel.build_id is not None and len(kernel.build_id) == 40
+    assert kernel.compiler is not None and "gcc" in kernel.compiler
+    assert kernel.log is not None and "CC      init/main.o" in kernel.log.read_text()
+    assert kernel.config is not None and "CONFIG_CRC7=m\n" in kernel.config.read_text()
+    assert kernel.modules is not None
+    assert "kernel/lib/crc7.ko:" in (kernel.modules / "modules.dep").read_text()
+    assert sorted(path.name for path in kernel.modules.rglob("*.ko")) == ["crc7.ko"]
+    assert [path for path in kernel.modules.rglob("*") if path.is_symlink()] == []
+    assert kernel.source["fragments"][0] == "reproducible"
+
+
+def test_functions_start_at_multiples_of_a_cache_line(builder: Builder, first: dict[str, Any]) -> None:
+    lines = (entry_of(builder, first) / "System.map").read_text().splitlines()
+    addresses = {name: int(address, 16) for address, _, name in map(str.split, lines)}
+    assert [name for name in ("kmem_cache_alloc", "kmem_cache_free", "vprintk") if addresses[name] % 64] == []
+
+
+def test_no_path_of_this_machine_is_in_the_kernel(builder: Builder, first: dict[str, Any]) -> None:
+    image = next((builder.cache / "builds").glob("6.*/vmlinux")).read_bytes()
+    assert str(builder.directory).encode() not in image
+    assert b"xdprepro@xdprepro" in image
+
+
+def test_what_was_built_is_not_built_again(builder: Builder, first: dict[str, Any]) -> None:
+    again = builder.build("again")
+    assert again["key"] == first["key"]
+    assert not again["changed"]
+
+
+def test_a_whole_configuration_gives_the_kernel_it_came_from(builder: Builder, first: dict[str, Any]) -> None:
+    config = entry_of(builder, first) / "config"
+    answer = replace(builder, base=str(config), fragment="# Nothing more is asked for.\n").build("whole")
+    assert answer["key"] == first["key"]
+
+
+def test_a_line_that_comes_and_goes_gives_another_kernel_and_then_the_first_again(
+    builder: Builder, first: dict[str, Any]
+) -> None:
+    """Its file looks older than the first build, as out of an archive."""
+    kept = files_of(entry_of(builder, first))
+    original, planted = "bool initcall_debug;", "bool initcall_debug = 1;"
+    path = builder.tree / "init/main.c"
+    edit(path, original, planted, mtime_s=1_000_000_000)
+    other = replace(builder, source_id="other").build("other")
+    assert other["key"] != first["key"]
+    assert files_of(entry_of(builder, other))["vmlinuz"] != kept["vmlinuz"]
+    edit(path, planted, original, mtime_s=1_000_000_000)
+    shutil.rmtree(entry_of(builder, first))
+    back = builder.build("back")
+    assert back["changed"]
+    assert files_of(entry_of(builder, back)) == kept
+
+
+def test_of_two_builds_of_one_key_one_waits_and_finds_it(builder: Builder, first: dict[str, Any]) -> None:
+    twin = replace(builder, source_id="twins")
+    plays = {name: twin.start(name) for name in ("one", "two")}
+    answers = [end_play(play, builder.directory / name) for name, play in plays.items()]
+    keys = {answer["answer"]["key"] for answer in answers}
+    assert len(keys) == 1
+    assert sorted(answer["answer"]["changed"] for answer in answers) == [False, True]
+
+
+def test_a_source_that_does_not_build_names_its_first_error_and_keeps_the_log(
+    builder: Builder, first: dict[str, Any]
+) -> None:
+    path = builder.tree / "init/main.c"
+    edit(path, "bool initcall_debug;", "bool initcall_debug = no_such_thing;")
+    try:
+        failure = replace(builder, source_id="broken").build("broken")
+    finally:
+        edit(path, "bool initcall_debug = no_such_thing;", "bool initcall_debug;")
+    assert failure["reason"] == "build_failed"
+    assert failure["msg"].startswith("init/main.c:")
+    assert "error: " in failure["msg"] and "no_such_thing" in failure["msg"]
+    assert failure["msg"] in Path(failure["log"]).read_text().replace(f"{builder.tree}/", "")
+    assert [path.name for path in (builder.cache / "kernels").iterdir() if not (path / "manifest.json").exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("CONFIG_XDP_SOCKETS=y", "CONFIG_XDP_SOCKETS is n, and"),
+        ("# CONFIG_X86_64 is not set", "CONFIG_X86_64 is y, and"),
+        ("CONFIG_NO_SUCH_SYMBOL=y", "CONFIG_NO_SUCH_SYMBOL is n, and"),
+    ],
+)
+def test_a_symbol_that_kconfig_drops_is_named_with_its_value_and_reason(builder: Builder, line: str, fact: str) -> None:
+    fragment = f"{LEAST}\n# For the sake of the test.\n{line}\n"
+    failure = replace(builder, fragment=fragment).build(f"lost {line}")
+    assert failure["reason"] == "config_lost"
+    assert fact in failure["msg"]
+    assert "(For the sake of the test.)" in failure["msg"]
+    assert failure["msg"].count("CONFIG_") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "fact"),
+    [
+        ({"fragment": "# Reason.\nCONFIG_A=maybe\n"}, "bad_config", "least.config:2: 'CONFIG_A=maybe'"),
+        ({"tree": Path("/usr")}, "no_source", "/usr: no source of a Linux kernel"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(builder: Builder, change: dict[str, Any], reason: str, fact: str) -> None:
+    failure = replace(builder, **change).build(f"refused {reason}")
+    assert failure["reason"] == reason
+    assert fact in failure["msg"]
+
+
+@pytest.mark.usefixtures("root_user")
+def test_a_full_disk_is_told_apart_from_a_source_that_does_not_build(builder: Builder, tmp_path: Path) -> None:
+    """A disk of a few megabytes, which only the play sees."""
+    mount = f'mount -t tmpfs -o size=6m none "{tmp_path}" && exec "$@"'
+    under = ("unshare", "--mount", "sh", "-c", mount, "sh")
+    failure = replace(builder, cache=tmp_path, under=under).build("full")
+    assert failure["reason"] == "no_space"
+    assert "XDPREPRO_CACHE" in failure["hint"]
+
+
+@pytest.mark.slow
+def test_the_same_kernel_comes_of_another_path_without_any_object_of_the_first(
+    builder: Builder, first: dict[str, Any], source: Path, tmp_path: Path
+) -> None:
+    elsewhere = replace(builder, tree=link_tree(source, tmp_path / "a-longer-path"), cache=tmp_path / "cache")
+    answer = elsewhere.build("elsewhere")
+    assert answer["key"] == first["key"]
+    assert files_of(entry_of(elsewhere, answer)) == files_of(entry_of(builder, first))
