@@ -13,7 +13,7 @@ import h5py
 import pytest
 from made import FLAG_NAMES, add_profiles, make_flags, make_run
 
-from xdprepro.archive import load_flags, load_run, seal
+from xdprepro.archive import load_run, seal
 from xdprepro.archive.digest import BOOKKEEPING
 from xdprepro.archive.hdf5 import HDF5_ERRORS
 from xdprepro.errors import XdpreproError
@@ -32,17 +32,19 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def read_everything(path: Path) -> list[Any]:
-    """The run, the flags, and every attribute as h5py shows it."""
-    attributes: list[Any] = []
+    """The run, and every flag and attribute as h5py shows it."""
+    shown: list[Any] = []
 
     def keep(name: str, item: Any) -> None:
-        attributes.extend((name, key, str(item.attrs[key])) for key in sorted(item.attrs) if key not in BOOKKEEPING)
+        shown.extend((name, key, str(item.attrs[key])) for key in sorted(item.attrs) if key not in BOOKKEEPING)
+        if name.endswith("trial_flags"):
+            shown.append(item[()].tolist())
 
-    run, flags = load_run(path), load_flags(path)
+    run = load_run(path)
     with h5py.File(path, "r", locking=False) as file:
         file.visititems(keep)
         keep("/", file)
-    return [run, flags, attributes]
+    return [run, shown]
 
 
 def flip(data: bytes, bit: int) -> bytes:

@@ -197,6 +197,11 @@ def delete(name: str) -> Callable[[Any], None]:
     return lambda file: file.__delitem__(name)
 
 
+def name_all_alike(file: Any) -> None:
+    file[f"{WHERE}/profile/function"][...] = b"f"
+    file[f"{WHERE}/profile/side"][...] = 0
+
+
 def set_port(file: Any) -> None:
     del file["boots/port"]
     file.create_dataset("boots/port", (2,), "u1", chunks=(2,), **FILTERS)
@@ -226,7 +231,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "profile of no trial": (set_value(f"{WHERE}/trial_status", (1, 0), 0), f"{WHERE}/profile/present"),
     "memory of no profile": (set_value(f"{WHERE}/profile/present", (1, 0), 0), f"{WHERE}/profile/memory/present"),
     "side without meaning": (set_value(f"{WHERE}/profile/side", 0, 9), f"{WHERE}/profile/side"),
-    "row twice": (lambda file: file[f"{WHERE}/profile/side"].__setitem__(..., 0), f"{WHERE}/profile/function"),
+    "row twice": (name_all_alike, f"{WHERE}/profile/function"),
     "counts gone": (delete(f"{WHERE}/profile/insn"), f"{WHERE}/profile/insn"),
     "port of another type": (set_port, "/boots/port"),
     "phase falls": (set_value(f"{WHERE}/phase", (0, 0, 0), 3), WHERE),
