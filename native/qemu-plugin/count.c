@@ -283,7 +283,7 @@ static void see_arm(void)
 						    : "this guest has other registers";
 
 	if (reason) {
-		fprintf(stderr, "xdprepro-count: table: read: %s\n", reason);
+		window_complain(&window, "arm", reason);
 		return;
 	}
 	progress = qemu_plugin_scoreboard_find(score, 0);
@@ -304,7 +304,7 @@ static void warn_unarmed(unsigned int vcpu, void *nothing)
 {
 	(void)vcpu;
 	(void)nothing;
-	fprintf(stderr, "xdprepro-count: window: open: counting was not armed\n");
+	window_complain(&window, "open", "counting was not armed");
 }
 
 /* Before it is armed. */

@@ -9,9 +9,11 @@
 
 #define NAME_SIZE 64
 
-static void complain(const char *step, const char *reason)
+void window_complain(struct window *window, const char *step, const char *reason)
 {
 	fprintf(stderr, "xdprepro-count: window: %s: %s\n", step, reason);
+	fprintf(window->file, "error %s: %s\n", step, reason);
+	fflush(window->file);
 }
 
 bool window_start(struct window *window, const char *path)
@@ -73,14 +75,13 @@ void window_print(struct window *window, const struct row *rows, size_t len, boo
 	FILE *file = window->file;
 
 	if (!window->open) {
-		complain("close", "none is open");
+		window_complain(window, "close", "none is open");
 		return;
 	}
 	window->open = false;
 	fprintf(file, "window %llu\n", (unsigned long long)window->id);
 	if (window->failed) {
-		complain("count", window->failed);
-		fprintf(file, "error %s\n", window->failed);
+		window_complain(window, "count", window->failed);
 	} else {
 		print_contexts(window);
 		print_rows(file, rows, len);
@@ -90,5 +91,5 @@ void window_print(struct window *window, const struct row *rows, size_t len, boo
 		fprintf(file, "end %llu\n", (unsigned long long)window->id);
 	}
 	if (fflush(file))
-		complain("write", strerror(errno));
+		fprintf(stderr, "xdprepro-count: window: write: %s\n", strerror(errno));
 }

@@ -22,6 +22,9 @@ struct window {
 /* False, with a line on stderr, where the file cannot be made. */
 bool window_start(struct window *window, const char *path);
 
+/* Say on stderr, and in the file, why a window that is expected will not come. */
+void window_complain(struct window *window, const char *step, const char *reason);
+
 void window_open_at(struct window *window, uint64_t id);
 void window_fail(struct window *window, const char *reason);
 

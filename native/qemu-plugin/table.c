@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "table.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "guest.h"
@@ -42,14 +43,19 @@ static const char *read_symbols(void)
 	return NULL;
 }
 
+/* A page that the agent never wrote to is not there, so no more is read than was filled. */
 const char *table_read(uint64_t address)
 {
-	if (!guest_read(address, &table, sizeof(table)))
+	const size_t head_len = offsetof(struct window_table, marks);
+
+	if (!guest_read(address, &table, head_len))
 		return "it cannot be read";
 	if (table.magic != WINDOW_MAGIC || table.version != WINDOW_VERSION)
 		return "agent and plugin are not of one build";
 	if (table.marks_len > WINDOW_MARKS_MAX)
 		return "it has too many marks";
+	if (!guest_read(address + head_len, table.marks, table.marks_len * sizeof(table.marks[0])))
+		return "its marks cannot be read";
 	qsort(table.marks, table.marks_len, sizeof(table.marks[0]), compare_marks);
 	return read_symbols();
 }
