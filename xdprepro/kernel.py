@@ -34,7 +34,7 @@ FORMS = {
 # Exit statuses by the reason why there is no kernel; any other reason means that the work failed.
 STATUSES = {
     **dict.fromkeys(("bad_spec", "no_such_package", "no_such_version", "no_such_suite", "no_such_ref"), USAGE),
-    **dict.fromkeys(("no_such_file", "no_such_kernel"), USAGE),
+    **dict.fromkeys(("no_such_file", "no_such_kernel", "no_source", "no_kernel"), USAGE),
     **dict.fromkeys(("no_tool", "no_mirror", "no_keyring"), UNAVAILABLE),
     "no_space": STORAGE,
 }

@@ -5,8 +5,10 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,15 @@ from xdprepro.kernel import (
 Tell = Callable[[str], None]
 
 TINY = "tiny"  # the configuration of the micro guest
+REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|[^/]+:[^/]")  # a URL, or git's own short form for ssh
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's source in the cache; `spec` gives it again."""
+
+    spec: str
+    tree: Path
 
 
 def be_silent(_text: str) -> None:
@@ -46,14 +57,27 @@ def find_kernel(
     """
     if KEY.fullmatch(spec_text):
         return _read_key(spec_text)
-    spec = parse_kernel_spec(spec_text)
+    spec = _locate(parse_kernel_spec(spec_text))
+    if (config or fragments) and not spec.is_built:
+        raise _wrong(f"kernel {spec.text!r} is not built here", "leave the configuration out, or name a source")
     known = None if refresh or spec.is_built else _read_asked(spec)
     if known:
         return known
-    key = _play(spec, config=config, fragments=fragments, refresh=refresh, tell=tell)["key"]
-    kernel = _read_key(key)
-    _write_asked(spec, key)
+    options = {"base": _locate_file(config or TINY), "fragments": list(map(_locate_file, fragments))}
+    answer = _play(spec, options, refresh=refresh, tell=tell)
+    kernel = _read_key(answer["key"])
+    if not spec.is_built:
+        _write_asked(spec, answer)
     return kernel
+
+
+def fetch_source(spec_text: str, *, refresh: bool = False, tell: Tell = be_silent) -> Source:
+    """The source of a kernel that is built here, without building it."""
+    spec = _locate(parse_kernel_spec(spec_text))
+    if not spec.is_built:
+        raise _wrong(f"kernel {spec.text!r} is no source", "name one by git:, tarball: or deb-src:")
+    answer = _play(spec, {}, refresh=refresh, tell=tell)
+    return Source(spec=answer["spec"], tree=Path(answer["tree"]))
 
 
 def list_kernels() -> list[Kernel]:
@@ -78,25 +102,45 @@ def _read_key(key: str) -> Kernel:
     return read_kernel(directory)
 
 
-def _play(spec: KernelSpec, **options: Any) -> dict[str, Any]:
+def _wrong(fact: str, hint: str) -> KernelError:
+    return KernelError(fact, reason="bad_spec", hint=hint, status=USAGE)
+
+
+def _locate(spec: KernelSpec) -> KernelSpec:
+    """Paths made absolute, as Ansible works in another directory."""
+    paths = {"image": ("name", "modules", "config"), "git": ("name",), "tarball": ("name",)}.get(spec.kind, ())
+    local = [part for part in paths if getattr(spec, part) and not REMOTE.match(getattr(spec, part))]
+    return replace(spec, **{part: _absolute(getattr(spec, part)) for part in local})
+
+
+def _locate_file(name: str) -> str:
+    """The name of a configuration of ours, or the path of a file."""
+    if re.fullmatch(r"[a-z][a-z0-9-]*", name) and not Path(name).exists():
+        return name
+    if not Path(name).expanduser().is_file():
+        raise _wrong(f"{name}: no such file", "name a file, or one of xdprepro/configs without its .config")
+    return _absolute(name)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100  # a link stays what the user named
+
+
+def _play(spec: KernelSpec, options: Mapping[str, Any], *, refresh: bool, tell: Tell) -> dict[str, Any]:
+    """Without options, of what is built, the source only."""
     cache = cache_directory()
     name = _lock_name(spec)
-    tell = options.pop("tell")
-    with _start_lock(cache / "locks" / f"{name}.lock", tell):
-        return provision.play_kernel(_variables(spec, cache, **options), cache / "play" / name, tell=tell)
-
-
-def _variables(
-    spec: KernelSpec, cache: Path, *, config: str | None, fragments: Sequence[str], refresh: bool
-) -> dict[str, Any]:
-    parts = ("text", "kind", "name", "ref", "version", "suite", "sha256", "modules", "config")
-    return {
-        **{f"kernel_{'spec' if part == 'text' else part}": getattr(spec, part) for part in parts},
+    parts = ("kind", "name", "ref", "version", "suite", "sha256", "modules", "config")
+    variables = {
+        **{f"kernel_{part}": getattr(spec, part) for part in parts},
         "kernel_cache": str(cache),
         "kernel_refresh": refresh,
-        "kernel_config_base": config or TINY,
-        "kernel_config_fragments": list(fragments),
+        "kernel_source_only": not options,
+        "kernel_config_base": options.get("base", ""),
+        "kernel_config_fragments": options.get("fragments", []),
     }
+    with _start_lock(cache / "locks" / f"{name}.lock", tell):
+        return provision.play_kernel(variables, cache / "play" / name, tell=tell)
 
 
 def _lock_name(spec: KernelSpec) -> str:
@@ -111,25 +155,34 @@ def _start_lock(path: Path, tell: Tell) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("waiting: another command fetches or builds the same")
+            tell("waiting: another command fetches or builds from the same source")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _asked_path(spec: KernelSpec) -> Path:
-    return cache_directory() / "asked" / f"{hashlib.sha256(spec.text.encode()).hexdigest()[:16]}.json"
+    said = json.dumps(asdict(spec), sort_keys=True)
+    return cache_directory() / "asked" / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
 
 
 def _read_asked(spec: KernelSpec) -> Kernel | None:
-    """What this spec was found to be before, if that is still there."""
-    with suppress(FileNotFoundError, KernelError):
-        return _read_key(json.loads(_asked_path(spec).read_text())["key"])
+    """What this spec was found to be before, if that is still there and its files are what they were."""
+    with suppress(OSError, ValueError, KeyError, KernelError):
+        asked = json.loads(_asked_path(spec).read_text())
+        if all(_stamp(path) == stamp for path, stamp in asked["watched"].items()):
+            return _read_key(asked["key"])
     return None
 
 
-def _write_asked(spec: KernelSpec, key: str) -> None:
+def _write_asked(spec: KernelSpec, answer: Mapping[str, Any]) -> None:
     path = _asked_path(spec)
     path.parent.mkdir(parents=True, exist_ok=True)
+    watched = {name: _stamp(name) for name in answer["watched"]}
     new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.write_text(json.dumps({"spec": spec.text, "key": key}))
+    new.write_text(json.dumps({"spec": spec.text, "key": answer["key"], "watched": watched}))
     new.replace(path)
+
+
+def _stamp(path: str) -> list[int]:
+    found = Path(path).stat()
+    return [found.st_ino, found.st_size, found.st_mtime_ns]

@@ -19,6 +19,7 @@ SERIES = re.compile(r"\d+(\.\d+)*")
 # The plain flavour: none with another name between the release and the architecture, as cloud and rt have it.
 PLAIN_IMAGE = re.compile(r"linux-image-(?P<release>\d[^-]*(-\d+)?-amd64)")
 IMAGE = re.compile(r"linux-image-(?P<release>\d.*?)(-unsigned)?")
+SOURCE = re.compile(r"linux-source(-\d+(\.\d+)*)?")
 NEAREST = 6
 
 
@@ -84,6 +85,22 @@ def find_image_packages(index: Index, name: str, *, version: str = "", suite: st
     return found["release"], [package, *_parts(index, package, found["release"])]
 
 
+def find_source_package(index: Index, name: str, *, version: str = "", suite: str = "") -> Package:
+    """A package that holds a source tarball."""
+    if not SOURCE.fullmatch(name):
+        raise KernelFailure(
+            "no_source",
+            f"{name} is no package with a source tarball",
+            hint="name one like linux-source-6.1, or get the source by git: or tarball:",
+        )
+    package = find_package(index, name, version=version, suite=suite)
+    # linux-source itself is empty and depends on that of its suite.
+    for other, _ in _depends(package):
+        if SOURCE.fullmatch(other):
+            return find_package(index, other)
+    return package
+
+
 def _is_named(package: Package, name: str) -> bool:
     if not SERIES.fullmatch(name):
         return bool(package["package"] == name)
@@ -99,7 +116,7 @@ def _follow_name(index: Index, package: Package) -> tuple[str, list[Package]]:
         if IMAGE.fullmatch(name):
             return find_image_packages(index, name, version=version)
     raise KernelFailure(
-        "no_such_package",
+        "no_kernel",
         f"{package['package']} is no image package, nor does it depend on one",
         hint="name one like linux-image-6.1.0-50-amd64, or a series like deb:6.1",
     )

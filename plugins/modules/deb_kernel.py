@@ -64,18 +64,24 @@ key:
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.xdprepro.lab.plugins.module_utils import bzimage, debian_index, kernel_cache
+from ansible_collections.xdprepro.lab.plugins.module_utils import bzimage, deb_file, debian_index, kernel_cache
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
 
 FORMAT = "deb 1"  # counts up when the same packages are to give other files
 
 STUB_BYTES = 1024
-HELPER = "/usr/lib/apt/apt-helper"
+
+# Older packages have /boot and /lib.
+MODULES = ("/lib/modules/{}/", "/usr/lib/modules/{}/")
+PLACES = {
+    "vmlinuz": ("/boot/vmlinuz-{}", "/usr/lib/modules/{}/vmlinuz"),
+    "config": ("/boot/config-{}", "/usr/lib/modules/{}/config"),
+    "System.map": ("/boot/System.map-{}", "/usr/lib/modules/{}/System.map"),
+}
 
 State = dict[str, Any]
 
@@ -97,13 +103,12 @@ def work(params: State, check_mode: bool) -> State:
 
 
 def make(directory: Path, release: str, packages: list[State], params: State) -> None:
-    configuration = Path(params["cache"], "apt/apt.conf")
     for package in packages:
-        deb = directory / "package.deb"
-        download(configuration, package, deb, params["progress"])
-        kernel_cache.tell(params["progress"], f"unpacking {package['package']}")
-        unpack(deb, directory, release)
-        deb.unlink()
+        with deb_file.start_download(Path(params["cache"]), package, directory, params["progress"]) as deb:
+            kernel_cache.tell(params["progress"], f"unpacking {package['package']}")
+            for path, content in deb_file.iter_files(deb):
+                if place := find_place(path, release):
+                    deb_file.write_file(directory / place, content)
     if not (directory / "vmlinuz").exists():
         raise KernelFailure(
             "no_kernel", f"{packages[0]['package']} holds no kernel", hint="debug packages hold symbols only"
@@ -113,66 +118,17 @@ def make(directory: Path, release: str, packages: list[State], params: State) ->
     drop_stub(directory / "System.map")
 
 
-def download(configuration: Path, package: State, deb: Path, progress: str) -> None:
-    """apt's own downloader knows the machine's proxies and every kind of mirror, and verifies."""
-    name = package["package"]
-    poll = kernel_cache.show_growth(progress, deb, what=f"downloading {name}", size_bytes=package["size_bytes"])
-    argv = [HELPER, "-c", configuration, "download-file", package["uri"], deb, f"SHA256:{package['sha256']}"]
-    try:
-        kernel_cache.run(argv, what=name, poll=poll)
-    except KernelFailure as failure:
-        raise download_failure(name, str(failure)) from None
-    if kernel_cache.sha256_of(deb) != package["sha256"]:
-        raise download_failure(name, "Hash Sum mismatch")
-
-
-def download_failure(name: str, text: str) -> KernelFailure:
-    if "Hash Sum mismatch" in text:
-        return KernelFailure(
-            "sha256_mismatch",
-            f"{name}: what the mirror sends is not what its signed list says",
-            hint="try again with --refresh; if it stays so, use another mirror",
-        )
-    return KernelFailure("download_failed", text, hint="try again with --refresh, as the mirror may have moved on")
-
-
-def unpack(deb: Path, directory: Path, release: str) -> None:
-    with (
-        kernel_cache.start_pipe(["dpkg-deb", "--fsys-tarfile", deb], what=deb.name) as stream,
-        tarfile.open(fileobj=stream, mode="r|") as archive,
-    ):
-        for member in archive:
-            place = find_place(member.name, release)
-            if not member.isreg() or place is None:
-                continue
-            content = archive.extractfile(member)
-            assert content is not None
-            path = directory / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                shutil.copyfileobj(content, file, kernel_cache.CHUNK_BYTES)
-
-
-def find_place(name: str, release: str) -> Path | None:
-    """Where a file of the package belongs in the entry, if it does; older packages have /boot and /lib."""
-    path = Path("/", name)
-    if ".." in path.parts:
+def find_place(path: str, release: str) -> str | None:
+    """Where a file of the package belongs in the entry, if it does."""
+    if ".." in path.split("/"):
         return None
     for place, patterns in PLACES.items():
-        if any(str(path) == pattern.format(release) for pattern in patterns):
-            return Path(place)
+        if path in [pattern.format(release) for pattern in patterns]:
+            return place
     for top in MODULES:
-        if path.is_relative_to(top.format(release)):
-            return Path("modules", path.relative_to(top.format(release)))
+        if path.startswith(top.format(release)):
+            return f"modules/{path.removeprefix(top.format(release))}"
     return None
-
-
-MODULES = ("/lib/modules/{}", "/usr/lib/modules/{}")
-PLACES = {
-    "vmlinuz": ("/boot/vmlinuz-{}", "/usr/lib/modules/{}/vmlinuz"),
-    "config": ("/boot/config-{}", "/usr/lib/modules/{}/config"),
-    "System.map": ("/boot/System.map-{}", "/usr/lib/modules/{}/System.map"),
-}
 
 
 def drop_stub(system_map: Path) -> None:
