@@ -350,6 +350,7 @@ def _fingerprint(lab: Lab, variant: Variant, setup: Setup, booted: Sequence[Boot
         },
         said=one.report.guest,
         guest={
+            "machine": one.boot.argv[one.boot.argv.index("-M") + 1],
             "cpu": variant.cpu,
             "cmdline": variant.cmdline,
             "memory_mib": lab.memory_mib,
