@@ -10,9 +10,9 @@
 #include "guest_job.h"
 #include "guest_port.h"
 #include "guest_report.h"
+#include "guest_symbols.h"
 #include "guest_system.h"
 #include "guest_trial.h"
-#include "window.h"
 
 #define JOB "/job.json"
 
@@ -23,87 +23,104 @@ bool guest_is_init(const char *program)
 	return getpid() == 1 && len >= 4 && !strcmp(program + len - 4, "init");
 }
 
-/* Modules of the channel come first in the list, so that a later one that fails can be told. */
-static int open_channel(const struct guest_job *job)
-{
-	int loaded = guest_load_modules(job->modules);
-	struct failure first = failure;
-	int result = channel_open(job->channel);
+static struct guest_job job;
 
-	if (!loaded)
-		return result;
-	failure = first;
-	return loaded;
+static int read_job(void)
+{
+	return guest_job_read(JOB, &job);
 }
 
-static int describe(const struct guest_job *job)
+static int load_modules(void)
+{
+	return guest_load_modules(job.modules);
+}
+
+static int open_channel(void)
+{
+	return channel_open(job.channel);
+}
+
+static int set_sysctls(void)
 {
 	json_t *absent = json_array();
-	int result = guest_set_sysctls(job->sysctls, absent);
+	int result = guest_set_sysctls(job.sysctls, absent);
 
 	if (!result)
 		result = guest_report_kernel(json_incref(absent));
 	json_decref(absent);
-	if (!result)
-		result = guest_report_config();
-	return result ? result : guest_check_bpf();
-}
-
-static int prepare(struct guest_job *job)
-{
-	int result = guest_system_start();
-
-	if (!result)
-		result = guest_job_read(JOB, job);
-	if (!result)
-		result = open_channel(job);
-	if (!result)
-		result = describe(job);
-	guest_say("ports");
-	if (!result)
-		result = guest_netns_create();
-	if (!result)
-		result = guest_ports_create(job);
-	if (!result && job->probe)
-		result = guest_probe(job);
 	return result;
 }
 
-static int run_trials(const struct guest_job *job)
+static int create_ports(void)
+{
+	return guest_ports_create(&job);
+}
+
+static int wait_for_carrier(void)
+{
+	return guest_ports_wait(&job);
+}
+
+static int probe(void)
+{
+	return job.probe ? guest_probe(&job) : 0;
+}
+
+static int run_trials(void)
 {
 	int result = 0;
 
-	for (size_t i = 0; !result && i < json_array_size(job->trials); i++) {
-		struct guest_trial trial = guest_job_trial(job, i);
+	for (size_t i = 0; !result && i < json_array_size(job.trials); i++) {
+		struct guest_trial trial = guest_job_trial(&job, i);
 
-		result = guest_trial_run(job, &trial);
+		result = guest_trial_run(&job, &trial);
 	}
 	return result;
 }
 
-static int run(void)
+static int say_end(void)
 {
-	struct guest_job job;
-	int result = prepare(&job);
+	return channel_line(json_pack("{s:b}", "end", 1));
+}
 
-	if (!result && job.count) {
-		result = window_fill();
-		if (!result)
-			window_arm();
+/* A guest that hangs is known by the last of these that the console shows. */
+static const struct {
+	const char *name;
+	int (*run)(void);
+} steps[] = {
+	{"start", guest_system_start},
+	{"read the job", read_job},
+	{"load modules", load_modules},
+	{"open the channel", open_channel},
+	{"set sysctls", set_sysctls},
+	{"report the configuration", guest_report_config},
+	{"check for BPF", guest_check_bpf},
+	{"make namespaces", guest_netns_create},
+	{"make ports", create_ports},
+	{"wait for carrier", wait_for_carrier},
+	{"probe the ports", probe},
+	{"run trials", run_trials},
+	{"report symbols", guest_symbols_report},
+	{"end", say_end},
+};
+
+static int run_steps(void)
+{
+	int result = 0;
+
+	for (size_t i = 0; !result && i < sizeof(steps) / sizeof(steps[0]); i++) {
+		guest_say("%s", steps[i].name);
+		result = steps[i].run();
 	}
-	if (!result)
-		result = run_trials(&job);
-	if (!result)
-		result = guest_report_symbols();
-	return result ? result : channel_line(json_pack("{s:b}", "end", 1));
+	return result;
 }
 
 void guest_run(void)
 {
 	signal(SIGPIPE, SIG_IGN);
-	if (run()) {
+	if (run_steps()) {
 		guest_say("error: %s: %s: %s", failure.object, failure.step, failure.reason);
-		channel_failure();
+		channel_failure(job.channel);
 	}
 	channel_drain();
 	guest_power_off();

@@ -162,9 +162,13 @@ int channel_release(void)
 	return result;
 }
 
-void channel_failure(void)
+void channel_failure(int kind)
 {
-	if (channel.fd >= 0 && !channel_release())
+	struct failure first = failure;
+	int result = channel.fd < 0 ? channel_open(kind) : 0;
+
+	failure = first;
+	if (!result && !channel_release())
 		channel_line(failure_describe());
 }
 

@@ -20,8 +20,8 @@ void channel_hold(void);
 /* Write what was held, and write at once again. */
 int channel_release(void);
 
-/* Send what fail() remembered, as far as there is a channel. */
-void channel_failure(void);
+/* Send what fail() remembered; the channel may be opened for it. */
+void channel_failure(int kind);
 
 /* Wait until the host has it all. */
 void channel_drain(void);

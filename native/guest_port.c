@@ -181,7 +181,7 @@ int guest_ports_create(const struct guest_job *job)
 
 	for (int side = 0; !result && side < SIDES; side++)
 		result = set_up(job, side);
-	return result ? result : guest_ports_wait(job);
+	return result;
 }
 
 static int wait_for_carrier(const char *ifname)

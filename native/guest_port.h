@@ -10,7 +10,7 @@ int guest_netns_create(void);
 /* Go there; namespaces stay until the guest ends. */
 int guest_netns_enter(enum side side);
 
-/* Put the two ports into the namespaces, set up and with carrier. */
+/* Put the two ports into the namespaces, and bring them up. */
 int guest_ports_create(const struct guest_job *job);
 
 /* Wait until both have carrier: drivers lose it when a program is attached or goes. */

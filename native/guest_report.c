@@ -19,9 +19,7 @@
 #define NOTES "/sys/kernel/notes"
 #define CPUINFO "/proc/cpuinfo"
 #define CONFIG "/proc/config.gz"
-#define KALLSYMS "/proc/kallsyms"
 #define CONFIG_CHUNK 49152 /* a multiple of 3, so that base64 of the chunks can be joined */
-#define SYMBOLS_CHUNK 262144
 #define NOTE_ALIGN(len) (((len) + 3u) & ~3u)
 
 static void note_absent(json_t *absent, const char *source, const char *reason)
@@ -202,44 +200,6 @@ int guest_report_config(void)
 	while (file && !result && (len = fread(chunk, 1, sizeof(chunk), file)))
 		result = channel_line(
 			json_pack("{s:o}", "config_gz_base64", format_base64(chunk, len)));
-	if (file)
-		fclose(file);
-	return result;
-}
-
-/* A line is "ffffffff81000000 T name" or "... t name\t[module]". */
-static bool is_text(const char *line)
-{
-	const char *type = strchr(line, ' ');
-
-	return type && strchr("tTwW", type[1]);
-}
-
-int guest_report_symbols(void)
-{
-	FILE *file = fopen(KALLSYMS, "re");
-	char *chunk = malloc(SYMBOLS_CHUNK);
-	char line[1024];
-	size_t len = 0;
-	int result = 0;
-
-	if (!file || !chunk)
-		result = fail(errno, KALLSYMS, "read");
-	while (!result && fgets(line, sizeof(line), file)) {
-		size_t line_len = strlen(line);
-
-		if (!is_text(line))
-			continue;
-		if (len + line_len >= SYMBOLS_CHUNK) {
-			result = channel_line(json_pack("{s:s%}", "kallsyms", chunk, len));
-			len = 0;
-		}
-		memcpy(chunk + len, line, line_len);
-		len += line_len;
-	}
-	if (!result && len)
-		result = channel_line(json_pack("{s:s%}", "kallsyms", chunk, len));
-	free(chunk);
 	if (file)
 		fclose(file);
 	return result;

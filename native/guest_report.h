@@ -10,7 +10,4 @@ int guest_report_kernel(json_t *absent);
 /* The kernel's configuration, where it carries one. */
 int guest_report_config(void);
 
-/* Where every function is, once per boot. */
-int guest_report_symbols(void);
-
 #endif

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "guest_agent.h"
 #include "guest_channel.h"
+#include "guest_counter.h"
 #include "guest_port.h"
 #include "guest_system.h"
 #include "window.h"
@@ -19,6 +20,7 @@
 #define COUNT_S 600.0 /* for all frames to be sent; the host has a deadline of its own */
 
 struct conversation {
+	const struct guest_job *job;
 	const struct guest_trial *trial;
 	struct guest_agent agents[SIDES];
 };
@@ -78,6 +80,8 @@ static int take_message(enum side side, const char *line, const char *word)
 		result = fail_because(0, side_names[side], "agent", "no JSON object: %.100s", line);
 	else if (error)
 		result = fail_as(side, error);
+	else if (json_object_get(message, "ready"))
+		guest_counter_note(side, message);
 	json_decref(message);
 	return result;
 }
@@ -154,8 +158,10 @@ static int measure_time(struct conversation *talk)
 /* A number of packets comes; the window that the generator opened ends when none is left. */
 static int measure_count(struct conversation *talk)
 {
-	int result;
+	int result = talk->job->count ? guest_counter_arm() : 0;
 
+	if (result)
+		return result;
 	channel_hold();
 	result = go(talk);
 	if (!result)
@@ -211,6 +217,7 @@ static int report_end(const struct guest_trial *trial, bool failed)
 int guest_trial_run(const struct guest_job *job, const struct guest_trial *trial)
 {
 	struct conversation talk = {
+		.job = job,
 		.trial = trial,
 		.agents = {{.pid = -1, .in = -1, .out = -1}, {.pid = -1, .in = -1, .out = -1}},
 	};
@@ -234,7 +241,6 @@ static int probe(const struct guest_job *job, enum side side)
 	const char *line;
 	int result = guest_agent_start(&agent, side, argv);
 
-	guest_say("probe %s", ifname);
 	if (!result)
 		result = guest_agents_read(&agent, 1, now_ns() + (int64_t)(ANSWER_S * NS_PER_S),
 					   &from, &line);

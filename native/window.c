@@ -10,7 +10,7 @@
 
 #include "error.h"
 
-#define KALLSYMS "/proc/kallsyms"
+#define KALLSYMS "kallsyms" /* in failures */
 
 #define ADDRESS_DIGITS 16
 #define TYPE_OFFSET (ADDRESS_DIGITS + 1)
@@ -89,6 +89,15 @@ static int grow_symbols(void)
 	return 0;
 }
 
+int window_add(uint64_t address)
+{
+	int result = window_table.symbols_len == symbols_size ? grow_symbols() : 0;
+
+	if (!result)
+		((uint64_t *)window_table.symbols)[window_table.symbols_len++] = address;
+	return result;
+}
+
 static int add_mark(const struct symbol *symbol, const struct known *what)
 {
 	struct window_mark *mark = &window_table.marks[window_table.marks_len];
@@ -132,11 +141,7 @@ static int add_symbol(const struct symbol *symbol)
 	if (!symbol->address)
 		return fail_hint(fail_because(0, KALLSYMS, "read", "the addresses are hidden"),
 				 "run as root, with kernel.kptr_restrict below 2");
-	if (window_table.symbols_len == symbols_size)
-		result = grow_symbols();
-	if (result)
-		return result;
-	((uint64_t *)window_table.symbols)[window_table.symbols_len++] = symbol->address;
+	result = window_add(symbol->address);
 	end_range(symbol->address);
 	for (size_t i = 0; !result && i < KNOWN_LEN; i++)
 		if (is_known(symbol, &known[i]))
@@ -180,16 +185,16 @@ static int read_lines(char *text, size_t *len)
 	return result;
 }
 
-static int read_kallsyms(void)
+static int read_kallsyms(const char *path)
 {
 	static char text[1 << 16];
 	ssize_t more = 0;
 	size_t len = 0;
 	int result = 0;
-	int fd = open(KALLSYMS, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return fail_hint(fail(errno, KALLSYMS, "open"), "the kernel needs CONFIG_KALLSYMS");
+		return fail_hint(fail(errno, path, "open"), "the kernel needs CONFIG_KALLSYMS");
 	while (!result && (more = read(fd, text + len, sizeof(text) - len)) > 0) {
 		len += more;
 		result = read_lines(text, &len);
@@ -212,7 +217,7 @@ static int check_kind(enum window_mark_kind kind)
 	return 0;
 }
 
-int window_fill(void)
+int window_fill(const char *kallsyms)
 {
 	int result;
 
@@ -220,7 +225,7 @@ int window_fill(void)
 	window_table.version = WINDOW_VERSION;
 	window_table.symbols_len = 0;
 	window_table.marks_len = 0;
-	result = read_kallsyms();
+	result = read_kallsyms(kallsyms);
 	for (int kind = WINDOW_POLL; !result && kind <= WINDOW_FORK; kind++)
 		result = check_kind(kind);
 	return result;

@@ -53,9 +53,12 @@ struct window_table {
 extern struct window_table window_table;
 
 /*
- * Fill all but `program` from /proc/kallsyms, as far as this kernel has it at this moment. Modules
- * must be loaded before; the memory pass also wants the BPF programs of both sides there.
+ * Fill all but `program` from /proc/kallsyms or a copy of it. Modules must be loaded before it is
+ * read.
  */
-int window_fill(void);
+int window_fill(const char *kallsyms);
+
+/* One more function, such as a BPF program that came later. */
+int window_add(uint64_t address);
 
 #endif
