@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernels in the cache: found by what a user calls them, fetched or built where they are not there, pruned."""
+"""Kernels by what a user calls them: found in the cache, or fetched or built into it."""
 
 import fcntl
 import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xdprepro import provision
+from xdprepro import kernel_store, provision
 from xdprepro.errors import USAGE
-from xdprepro.kernel import (
-    KEY,
-    MANIFEST,
-    Kernel,
-    KernelError,
-    KernelSpec,
-    cache_directory,
-    parse_kernel_spec,
-    read_kernel,
-)
+from xdprepro.kernel import KEY, Kernel, KernelError, KernelSpec, cache_directory, parse_kernel_spec
 
 Tell = Callable[[str], None]
 
@@ -56,7 +48,7 @@ def find_kernel(
     A spec that leaves a choice stays what it was found to be the first time, until `refresh`.
     """
     if KEY.fullmatch(spec_text):
-        return _read_key(spec_text)
+        return kernel_store.load_kernel(spec_text)
     spec = _locate(parse_kernel_spec(spec_text))
     if (config or fragments) and not spec.is_built:
         raise _wrong(f"kernel {spec.text!r} is not built here", "leave the configuration out, or name a source")
@@ -65,9 +57,8 @@ def find_kernel(
         return known
     options = {"base": _locate_file(config or TINY), "fragments": list(map(_locate_file, fragments))}
     answer = _play(spec, options, refresh=refresh, tell=tell)
-    kernel = _read_key(answer["key"])
-    if not spec.is_built:
-        _write_asked(spec, answer)
+    kernel = kernel_store.load_kernel(answer["key"])
+    _write_asked(spec, answer)
     return kernel
 
 
@@ -80,26 +71,27 @@ def fetch_source(spec_text: str, *, refresh: bool = False, tell: Tell = be_silen
     return Source(spec=answer["spec"], tree=Path(answer["tree"]))
 
 
-def list_kernels() -> list[Kernel]:
-    """Whole ones, oldest first; what an interrupted command left is not among them."""
-    directories = [path.parent for path in _kernels_directory().glob(f"[!.]*/{MANIFEST}")]
-    return sorted(map(read_kernel, directories), key=lambda kernel: (kernel.created_utc, kernel.key))
-
-
-def _kernels_directory() -> Path:
-    return cache_directory() / "kernels"
-
-
-def _read_key(key: str) -> Kernel:
-    directory = _kernels_directory() / key
-    if not (directory / MANIFEST).exists():
+def find_cached(spec_text: str) -> Kernel:
+    """The kernel of that spec or key if it is in the cache; nothing is fetched or built."""
+    if KEY.fullmatch(spec_text):
+        return kernel_store.load_kernel(spec_text)
+    spec = _locate(parse_kernel_spec(spec_text))
+    resolved = [kernel for kernel in list_kernels() if kernel.spec == spec.text]
+    kernel = _read_asked(spec) or (resolved[-1] if resolved else None)
+    if not kernel:
+        command = "build" if spec.is_built else "fetch"
         raise KernelError(
-            f"no kernel {key} in {directory.parent}",
+            f"kernel {spec.text!r} is not in the cache",
             reason="no_such_kernel",
-            hint="'xdprepro kernel list' shows those that are there",
+            hint=f"run 'xdprepro kernel {command} {shlex.quote(spec.text)}'",
             status=USAGE,
         )
-    return read_kernel(directory)
+    return kernel
+
+
+def list_kernels() -> list[Kernel]:
+    """Whole ones, those used last at the end."""
+    return [entry.kernel for entry in kernel_store.list_entries() if entry.kernel]
 
 
 def _wrong(fact: str, hint: str) -> KernelError:
@@ -139,7 +131,7 @@ def _play(spec: KernelSpec, options: Mapping[str, Any], *, refresh: bool, tell: 
         "kernel_config_base": options.get("base", ""),
         "kernel_config_fragments": options.get("fragments", []),
     }
-    with _start_lock(cache / "locks" / f"{name}.lock", tell):
+    with _start_lock(name, tell):
         return provision.play_kernel(variables, cache / "play" / name, tell=tell)
 
 
@@ -149,9 +141,8 @@ def _lock_name(spec: KernelSpec) -> str:
 
 
 @contextmanager
-def _start_lock(path: Path, tell: Tell) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+def _start_lock(name: str, tell: Tell) -> Iterator[None]:
+    with kernel_store.open_lock(kernel_store.lock_path(name)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -170,17 +161,18 @@ def _read_asked(spec: KernelSpec) -> Kernel | None:
     with suppress(OSError, ValueError, KeyError, KernelError):
         asked = json.loads(_asked_path(spec).read_text())
         if all(_stamp(path) == stamp for path, stamp in asked["watched"].items()):
-            return _read_key(asked["key"])
+            return kernel_store.load_kernel(asked["key"])
     return None
 
 
 def _write_asked(spec: KernelSpec, answer: Mapping[str, Any]) -> None:
     path = _asked_path(spec)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    watched = {name: _stamp(name) for name in answer["watched"]}
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.write_text(json.dumps({"spec": spec.text, "key": answer["key"], "watched": watched}))
-    new.replace(path)
+    with kernel_store.name_cache():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        watched = {name: _stamp(name) for name in answer["watched"]}
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        new.write_text(json.dumps({"spec": spec.text, "key": answer["key"], "watched": watched}))
+        new.replace(path)
 
 
 def _stamp(path: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import xdprepro
-from xdprepro.cli import archive, compare, explain, labs, run, suites
+from xdprepro.cli import archive, compare, explain, kernel, labs, run, suites
 from xdprepro.cli.output import note
 from xdprepro.errors import FAILED, INTERRUPTED, STORAGE, XdpreproError
 
@@ -31,6 +31,7 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("explain")(explain.explain)
 app.add_typer(suites.app, name="suite")
+app.add_typer(kernel.app, name="kernel")
 app.add_typer(archive.app, name="archive")
 
 
