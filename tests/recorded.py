@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Trials that the agent really did, on a veth pair between two namespaces: tests/data/*.jsonl.
+"""Trials that the agent really did: tests/data/*.jsonl.
 
-The first line says what was recorded, each other line is one message of one side, as a journal has it.
+On a veth pair between two namespaces, or on emulated adapters in a guest that was counted. The first line says what was
+recorded, each other line is one message of one side, as a journal has it.
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from xdprepro.sample import Trial, TrialKey, parse_stream
 from xdprepro.suite import Case
@@ -19,3 +22,19 @@ def load_recording(name: str) -> tuple[Trial, Case]:
     case = Case(**head["case"])
     dut, tester = (parse_stream(line["msg"] for line in lines if line["side"] == side) for side in ("dut", "tester"))
     return Trial(TrialKey(case.id, 0, 0), 0, 0, "ok", "", dut, tester), case
+
+
+def read_driver(name: str) -> str:
+    """The driver of both ports of a recording."""
+    return str(_read_head(name)["driver"])
+
+
+def read_params(name: str) -> dict[str, Any]:
+    """The parameters of a recording's case; one that was counted has the packets of its windows."""
+    head = _read_head(name)
+    return asdict(Case(**head["case"])) | {key: head[key] for key in ("packets",) if key in head}
+
+
+def _read_head(name: str) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads((DATA / f"{name}.jsonl").read_text().splitlines()[0])
+    return head

@@ -49,31 +49,43 @@ SOCKET_DROPS = r"xsk\.q\d+\.(rx_dropped|rx_ring_full)"
 class Places:
     """Where a driver counts packets that stop on the way: regular expressions on edge counters, "" for none."""
 
-    refused: str  # tester: handed over by the generator, never sent
+    unsent: str  # handed over by the generator, or forwarded by the program, but never sent
     unseen: str  # DUT: received, but dropped before the program
-    unsent: str  # DUT: forwarded by the program, but never sent
     either: str = ""  # DUT: one counter for both, a drop before the program and a redirect that failed
+    either_has_program: bool = False  # that counter also has what the program dropped
+    sent: str = ""  # what left the port, of a driver that does not count what did not
 
 
 PLACES: Mapping[str, Places] = {
     # The two tx_dropped hold what ndo_start_xmit and ndo_xdp_xmit could not put into the peer's ring or backlog, so
     # softnet's dropped would count the same packets again. rx_queue_N_drops: no memory, or a redirect that failed.
     # Two CPUs that send into one queue lose additions to these plain counters; such a trial is rightly open.
-    "veth": Places(
-        refused=r"netdev\.tx_dropped",
-        unseen="",
-        unsent=r"netdev\.tx_dropped",
-        either=r"ethtool\.rx_queue_\d+_drops",
+    "veth": Places(unsent=r"netdev\.tx_dropped", unseen="", either=r"ethtool\.rx_queue_\d+_drops"),
+    # igb counts no frame that it has no room for, but every one that the adapter took. rx_fifo_errors holds what found
+    # no descriptor (ethtool's rx_queue_N_drops), rx_missed_errors what found no room in the adapter.
+    "igb": Places(unsent="", unseen=r"netdev\.rx_(missed_|fifo_)?errors", sent=r"netdev\.tx_packets"),
+    # vmxnet3 counts a refusal once, however many frames of the batch it concerns, but every frame sent.
+    "vmxnet3": Places(
+        unsent="",
+        unseen=r"ethtool\. +(pkts rx (OOB|err)|drv dropped rx total)(#\d+)?",
+        sent=r"netdev\.tx_packets",
     ),
+    # virtio_net adds what the program drops, and redirects that failed, to the drops of the receive queue. What XDP
+    # could not send is in the transmit queue's, what the stack could not in tx_dropped. Older kernels call the queues
+    # rx_queue_N and tx_queue_N.
+    "virtio_net": Places(
+        unsent=r"netdev\.tx_dropped|ethtool\.tx(_queue_)?\d+_xdp_tx_drops",
+        unseen="",
+        either=r"ethtool\.rx(_queue_)?\d+_drops",
+        either_has_program=True,
+    ),
+    # Without XDP in the driver, the program runs in the stack, after all that the driver can drop.
+    "e1000e": Places(unsent=r"netdev\.tx_(dropped|errors)", unseen=r"netdev\.rx_(missed_)?errors"),
 }
 
 # For a driver not looked at yet: rtnl_link_stats64 as its documentation defines it. rx_dropped is left out, as the
 # stack adds what it drops after XDP_PASS.
-GENERIC = Places(
-    refused=r"netdev\.tx_(dropped|errors)",
-    unseen=r"netdev\.rx_(missed_errors|errors)",
-    unsent=r"netdev\.tx_(dropped|errors)",
-)
+GENERIC = Places(unsent=r"netdev\.tx_(dropped|errors)", unseen=r"netdev\.rx_(missed_)?errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,7 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
     dut_places, tester_places = (PLACES.get(driver, GENERIC) for driver in (dut_driver, tester_driver))
     dut, tester = trial.dut.delta(), trial.tester.delta()
     generated = sum_counters(tester, r"generator\.cpu\d+\.packets")
-    refused = _count_refused(trial.tester, tester, tester_places)
+    refused = _count_refused(trial.tester, tester, tester_places, generated)
     stages = _stages(dut, tester, params, dut_places, accepted=generated - refused)
     reasons = [f"{stage.name}: {_format_missing(stage)}" for stage in stages if stage.missing]
     reasons += _unlike_window(trial, dut)
@@ -149,13 +161,15 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
     )
 
 
-def _count_refused(stream: Stream, tester: Counters, places: Places) -> int:
+def _count_refused(stream: Stream, tester: Counters, places: Places, generated: int) -> int:
     """Frames that count as sent for the generator, but not for its port.
 
     A frame of AF_PACKET that the port refuses stays in the ring and is sent again. The refusal is an error of the
     generator, and on most ports a drop, too; only drops beyond those errors are lost frames.
     """
-    dropped = sum_counters(tester, places.refused)
+    dropped = _count_unsent(tester, places, generated)
+    if places.sent:
+        return dropped
     if stream.ready.get("generator", {}).get("generator") in RETRYING:
         return max(0, dropped - sum_counters(tester, r"generator\.cpu\d+\.errors"))
     return dropped
@@ -169,15 +183,17 @@ def _stages(
     seen = [(action, sum_counters(dut, action_pattern(action))) for action in ACTIONS]
     socket = _socket_terms(dut) if kind.uses_xsk else ()
     unseen = _count(dut, places.unseen)
-    # A counter that serves both sides of the program also has what the socket refused. Of its rest, as much as is
+    # A counter that serves both sides of the program also has what the socket refused. Of the rest, as much as is
     # missing before the program was dropped there, and what remains must fit behind it.
-    either = max(0, _count(dut, places.either) - sum(count for _, count in socket[1:]))
+    known = sum(count for _, count in socket[1:])
+    known += sum(dict(seen)[action] for action in ("XDP_ABORTED", "XDP_DROP")) if places.either_has_program else 0
+    either = max(0, _count(dut, places.either) - known)
     gap = accepted - unseen - sum(count for _, count in seen)
     before = min(max(gap, 0), either)
     receive = Stage("receive", accepted, (("dropped before the program", unseen + before), *seen))
     if kind.role == "sink" and not kind.uses_xsk:
         return (receive,)
-    onward = socket if kind.uses_xsk else _forward_terms(dut, tester, places)
+    onward = socket if kind.uses_xsk else _forward_terms(dut, tester, places, dict(seen)[kind.action])
     return receive, Stage(kind.action, dict(seen)[kind.action], (*onward, ("redirect failed", either - before)))
 
 
@@ -187,9 +203,14 @@ def _socket_terms(dut: Counters) -> tuple[tuple[str, int], ...]:
     return ("xsk_app.rx_packets", sum_counters(dut, r"xsk_app\.q\d+\.rx_packets")), *refused
 
 
-def _forward_terms(dut: Counters, tester: Counters, places: Places) -> tuple[tuple[str, int], ...]:
+def _forward_terms(dut: Counters, tester: Counters, places: Places, forwarded: int) -> tuple[tuple[str, int], ...]:
     returned = sum(sum_counters(tester, action_pattern(action)) for action in ACTIONS)
-    return ("returned", returned), ("not sent", _count(dut, places.unsent))
+    return ("returned", returned), ("not sent", _count_unsent(dut, places, forwarded))
+
+
+def _count_unsent(counters: Counters, places: Places, handed: int) -> int:
+    """Of the packets that were handed to a port, those that it did not send."""
+    return handed - sum_counters(counters, places.sent) if places.sent else _count(counters, places.unsent)
 
 
 def _count(counters: Counters, pattern: str) -> int:
@@ -218,7 +239,8 @@ def _unlike_window(trial: Trial, dut: Counters) -> Iterator[str]:
 
 def _sources(params: Mapping[str, Any], places: Places) -> tuple[str, ...]:
     """The sources that the balance of a case needs on the DUT."""
-    patterns = (places.unseen, places.unsent if kind_of(params).role == "forward" else "", places.either)
+    onward = (places.unsent, places.sent) if kind_of(params).role == "forward" else ()
+    patterns = (places.unseen, places.either, *onward)
     return (
         "xdp_prog",
         *(("xsk", "xsk_app") if kind_of(params).uses_xsk else ()),
