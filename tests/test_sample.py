@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What agents and journals said, read back."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.sample import (
+    Profile,
+    ProfileRow,
     Reading,
     Sample,
     Stream,
     TrialKey,
     format_agent_error,
+    format_profile,
+    merge,
     parse_journal,
+    parse_profile,
     parse_stream,
 )
 
@@ -177,4 +184,69 @@ def test_an_unfinished_trial_says_why() -> None:
 def test_a_journal_without_its_head_is_refused(records: list[Json]) -> None:
     with pytest.raises(XdpreproError, match="the journal has no run record") as caught:
         parse_journal(records)
+    assert caught.value.status == STORAGE
+
+
+# What a guest adds
+
+
+PROFILE: Json = {"packets": 3, "total_insn": 12, "rows": [["veth_poll", "receive", 9], ["user", "generator", 3]]}
+
+
+def test_what_a_guest_says_is_added_to_its_run() -> None:
+    more: list[Json] = [
+        {"rec": "document", "name": "console.boot0", "text": "early"},
+        {"rec": "document", "name": "console.boot0", "text": "[ 0.000000] Linux"},
+        {"rec": "fingerprint", "add": {"guest": {"qemu": "10.0.2"}, "a": {"b": 1}}},
+        {"rec": "fingerprint", "add": {"guest": {"accel": "count"}, "a": 2}},
+        {"rec": "profile", "slot": 0, "profile": PROFILE},
+    ]
+    booted = boot(0, 110) | {"port": "igb", "cmdline": "console=ttyS0"}
+    run = parse_journal([head(), booted, trial(0, 120), trial_end(0), *more, boot(1, 130), trial(1, 140)])
+    assert run.documents == {"suite": "text", "console.boot0": "[ 0.000000] Linux"}
+    assert run.fingerprint == {"a": 2, "guest": {"qemu": "10.0.2", "accel": "count"}}
+    assert [(one.port, one.cmdline) for one in run.boots] == [("igb", "console=ttyS0"), ("", "")]
+    assert [one.profile for one in run.trials] == [parse_profile(PROFILE), None]
+
+
+def test_merging_changes_neither_tree() -> None:
+    first, second = {"a": {"b": {"c": 1}}}, {"a": {"b": {"d": 2}, "e": []}}
+    assert merge(first, second) == {"a": {"b": {"c": 1, "d": 2}, "e": []}}
+    assert (first, second) == ({"a": {"b": {"c": 1}}}, {"a": {"b": {"d": 2}, "e": []}})
+
+
+# Profiles
+
+
+def test_a_profile_goes_to_json_and_back() -> None:
+    plain = parse_profile(PROFILE)
+    assert plain == Profile(3, (ProfileRow("veth_poll", "receive", 9), ProfileRow("user", "generator", 3)), 12)
+    assert not plain.has_memory
+    assert format_profile(plain) == PROFILE
+    counted = replace(
+        plain, rows=(ProfileRow("veth_poll", "receive", 9, 2, 0, 1), ProfileRow("user", "app", 3, 0, 0, 0))
+    )
+    assert counted.has_memory
+    assert parse_profile(json.loads(json.dumps(format_profile(counted)))) == counted
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"packets": -1}, "packets is -1"),
+        ({"packets": True}, "packets is True"),
+        ({"total_insn": 2**64}, "total_insn is 18446744073709551616"),
+        ({"rows": [["f", "receive"]]}, "has not the form of one"),
+        ({"rows": [["f", "receive", 1, 1]]}, r"f \(receive\): its counts are"),
+        ({"rows": [["f", "receive", 1], ["g", "app", 1, 1, 1, 1]]}, r"f \(receive\): its counts are"),
+        ({"rows": [["f", "receive", 1.0]]}, r"f \(receive\): its counts are"),
+        ({"rows": [[["f"], "receive", 1]]}, r"a row has the function \['f'\]"),
+        ({"rows": [["f", "poll", 1]]}, r"f \(poll\): the side is none of receive, app, generator, rest"),
+        ({"rows": [["f", "app", 1], ["f", "rest", 1], ["f", "app", 1]]}, r"f \(app\): has two rows"),
+        ({"rows": None}, "has not the form of one"),
+    ],
+)
+def test_what_is_no_profile_is_refused_by_name(change: Json, message: str) -> None:
+    with pytest.raises(XdpreproError, match=f"^no profile: .*{message}") as caught:
+        parse_profile(PROFILE | change)
     assert caught.value.status == STORAGE

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_list_survives_whatever_lies_in_the_folder(tmp_path: Path) -> None:
     assert set(runs) == {path.stem, "pipe", "\\udcff"}
     assert (runs[path.stem]["lab"], runs[path.stem]["status"]) == ("veth", "complete")
     assert "not a regular file" in runs["pipe"]["problem"]
+
+
+def test_list_shows_the_ports_of_guests(tmp_path: Path) -> None:
+    run = make_run(boots=2, trials=1, lab="guests", lab_kind="vm")
+    boots = [replace(boot, port=port) for boot, port in zip(run.boots, ("igb", "veth"), strict=True)]
+    seal(replace(run, boots=tuple(boots)), tmp_path, {}, FLAG_NAMES)
+    assert "guests (vm: igb, veth)" in run_archive("ls", "--archive", str(tmp_path)).stdout
+    [listed] = json.loads(run_archive("ls", "--json", "--archive", str(tmp_path)).stdout)
+    assert (listed["lab_kind"], listed["ports"]) == ("vm", ["igb", "veth"])
 
 
 def test_damaged_newest_run_is_not_passed_by(tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ from xdprepro.archive.hdf5 import open_run
 from xdprepro.sample import Run, parse_journal
 
 GOLDEN = Path(__file__).parent / "golden"
-SHA256 = {"1.0.0": "97534ee6e11fc4b9d845c5d6382c2db7402eed56d75c9a99a04a895dada1d59d"}
+SHA256 = {
+    "1.0.0": "97534ee6e11fc4b9d845c5d6382c2db7402eed56d75c9a99a04a895dada1d59d",
+    "1.1.0": "02472ca55ed975c38566da650e38446146533f62f1d312e6bf932da08eaa2e9c",
+}
 
 
 def golden_file(version: str) -> Path:

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray
-from made import FLAG_NAMES, GUEST, add_profiles, make_flags, make_run
+from made import COSTS, FLAG_NAMES, GUEST, add_profiles, make_flags, make_run
 
 from xdprepro.archive import seal
 from xdprepro.archive.schema import SAMPLE_MASKS
@@ -97,6 +97,15 @@ def test_xarray_shows_profiles_by_function_and_side(tree: Any) -> None:
             assert int(profile["total_insn"].isel(at)) == sum(insn.values()) > 2**53
             assert int(profile["memory/present"].isel(at)) == trial.profile.has_memory
     assert (profile.attrs["plugin_sha256"], profile.attrs["qemu_version"]) == (GUEST["plugin_sha256"], GUEST["qemu"])
+
+
+def test_xarray_gives_instructions_per_packet_the_way_it_is_documented(tree: Any) -> None:
+    profile = tree[f"cases/{XSK}/profile"]
+    insn, packets = (profile[name].astype("i8").diff("trial") for name in ("insn", "packets"))
+    receive = profile["side"] == 0
+    per_packet = (insn.where(receive, 0).sum("function") / packets).isel(trial=0)
+    wanted = sum(each for (_, side), (_, each) in COSTS.items() if side == "receive")
+    assert per_packet.values.tolist() == [wanted] * len(RUN.boots)
 
 
 def test_xarray_shows_flags_with_their_meanings(tree: Any) -> None:

@@ -41,7 +41,7 @@ def list_runs(directory: ArchiveDir = None, as_json: Json = False) -> None:
             datetime.fromtimestamp(run.created_utc_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
             run.status,
             run.suite,
-            f"{run.lab} ({run.lab_kind})",
+            f"{run.lab} ({': '.join(filter(None, [run.lab_kind, ', '.join(run.ports)]))})",
             run.kernel_release,
             str(run.trials),
             str(run.failed),
