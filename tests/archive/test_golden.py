@@ -13,6 +13,7 @@ from made import FLAG_NAMES, make_flags
 from xdprepro.archive import canonical, list_runs, load_flags, load_run, read_journal, seal, verify_run
 from xdprepro.archive.digest import BOOKKEEPING, iter_items
 from xdprepro.archive.hdf5 import open_run
+from xdprepro.archive.schema import SCHEMA_VERSION
 from xdprepro.sample import Run, parse_journal
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,6 +34,7 @@ def golden_run(version: str) -> Run:
 
 def test_every_version_has_its_file() -> None:
     assert sorted(SHA256) == sorted(path.name for path in GOLDEN.iterdir())
+    assert SCHEMA_VERSION in SHA256
 
 
 @pytest.fixture(params=SHA256)
