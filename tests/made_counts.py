@@ -14,7 +14,7 @@ WINDOWS = (20_000, 60_000)
 TIMES = ("settle_s", "measure_s", "interval_s")
 
 # Instructions per packet by function and side. Of a kernel module, a part and a clone, as compilers name them.
-COSTS: Mapping[tuple[str, str], int] = {
+INSN: Mapping[tuple[str, str], int] = {
     ("veth_poll [veth]", "receive"): 100,
     ("veth_xdp_rcv_one.constprop.0 [veth]", "receive"): 80,
     ("veth_xdp_rcv_one.constprop.0.cold [veth]", "receive"): 3,
@@ -24,16 +24,16 @@ COSTS: Mapping[tuple[str, str], int] = {
     ("bpf:generate_live (tester)", "generator"): 70,
     ("tick_sched_timer", "rest"): 1,
 }
-FIGURE = 736  # the receive side of COSTS
+FIGURE = 736  # the receive side of INSN
 
 # What a send costs once: one more poll, and the call that sends.
 ONCE: Mapping[tuple[str, str], int] = {("veth_poll [veth]", "receive"): 300, ("bpf_test_run", "generator"): 9000}
 
 
 def make_profile(
-    packets: int, costs: Mapping[tuple[str, str], float] = COSTS, once: Mapping[tuple[str, str], int] = ONCE
+    packets: int, costs: Mapping[tuple[str, str], float] = INSN, once: Mapping[tuple[str, str], int] = ONCE
 ) -> Profile:
-    """What a window of so many packets counts; loads are a third of the instructions in a memory pass."""
+    """What a window of so many packets counts; of functions by side."""
     insn = {key: round(costs.get(key, 0) * packets) + once.get(key, 0) for key in {**costs, **once}}
     rows = tuple(ProfileRow(*key, count) for key, count in insn.items())
     return Profile(packets, rows, sum(insn.values()))
@@ -61,7 +61,7 @@ def make_window(
     return replace(trial, key=trial.key._replace(case_id=case_id(case, port)), profile=profile)
 
 
-def make_boot(case: Case, costs: Mapping[tuple[str, str], float] = COSTS, **options: Any) -> list[Trial]:
+def make_boot(case: Case, costs: Mapping[tuple[str, str], float] = INSN, **options: Any) -> list[Trial]:
     """The short and the long window of one boot."""
     once = options.pop("once", ONCE)
     return [

@@ -7,7 +7,7 @@ from statistics import stdev
 from typing import Any
 
 import pytest
-from made_counts import COSTS, case_id, make_boot, make_counted_run, make_guest_fingerprint
+from made_counts import INSN, case_id, make_boot, make_counted_run, make_guest_fingerprint
 from made_trials import make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import errors
@@ -440,7 +440,7 @@ def guests(*, config_a: str = "", config_b: str = "", **changes: Any) -> tuple[R
         make_counted_run(
             make_boot(DROP, costs), [DROP], run_id=run_id, documents={"kernel_config": config} if config else {}
         )
-        for run_id, costs, config in (("a", COSTS, config_a), ("b", {**COSTS, ("new_check", "receive"): 1}, config_b))
+        for run_id, costs, config in (("a", INSN, config_a), ("b", {**INSN, ("new_check", "receive"): 1}, config_b))
     ]
     return runs[0], replace(runs[1], fingerprint=make_guest_fingerprint("veth", **changes))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from made_counts import (
-    COSTS,
     FIGURE,
+    INSN,
     ONCE,
     WINDOWS,
     add_memory,
@@ -39,15 +39,15 @@ Costs = Mapping[tuple[str, str], float]
 
 
 def more(place: tuple[str, str], insn: float) -> Costs:
-    """COSTS with more instructions in one place."""
-    return {**COSTS, place: COSTS.get(place, 0) + insn}
+    """INSN with more instructions in one place."""
+    return {**INSN, place: INSN.get(place, 0) + insn}
 
 
 def count(trials: Sequence[Trial], case: Case = DROP) -> CaseCounts:
     return case_counts(view_run(make_counted_run(trials, [case])), case_id(case))
 
 
-def counted(costs: Costs = COSTS, *, run_id: str = "a", **changes: Any) -> Run:
+def counted(costs: Costs = INSN, *, run_id: str = "a", **changes: Any) -> Run:
     return make_counted_run(make_boot(DROP, costs), [DROP], run_id=run_id, **changes)
 
 
@@ -81,7 +81,7 @@ def test_one_window_would_not_cancel_it() -> None:
 
 
 def test_the_application_is_part_of_the_figure_of_a_socket_only() -> None:
-    costs = {**COSTS, ("user", "app"): 25}
+    costs = {**INSN, ("user", "app"): 25}
     assert count(make_boot(XSK, costs), XSK).figure == FIGURE + 25
     assert count(make_boot(DROP, costs)).figure == FIGURE
 

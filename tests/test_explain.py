@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_counts import COSTS, FIGURE, add_memory, case_id, make_boot, make_counted_run, make_guest_fingerprint
+from made_counts import FIGURE, INSN, add_memory, case_id, make_boot, make_counted_run, make_guest_fingerprint
 from made_trials import make_case_run
 
 from xdprepro import archive, bench
@@ -43,7 +43,7 @@ AFTER: Costs = {
 }
 
 
-def counts(costs: Costs = COSTS, case: Case = DROP, **options: Any) -> Any:
+def counts(costs: Costs = INSN, case: Case = DROP, **options: Any) -> Any:
     return case_counts(view_run(make_counted_run(make_boot(case, costs, **options), [case])), case_id(case))
 
 
@@ -75,7 +75,7 @@ def test_changes_of_all_functions_are_the_difference_of_the_figures() -> None:
 
 
 def test_a_function_that_no_packet_meets_is_new_when_packets_do() -> None:
-    before = {**COSTS, ("page_pool_put", "receive"): 0.004}
+    before = {**INSN, ("page_pool_put", "receive"): 0.004}
     [change] = [one for one in find_changes(counts(before), counts(AFTER), ["receive"]) if one.mark == "NEW"]
     assert change.place == Place("page_pool_put", "receive")
 
@@ -145,7 +145,7 @@ def with_memory(costs: Costs) -> Any:
 
 
 def test_a_memory_pass_has_columns_of_its_own() -> None:
-    table = explain_table(with_memory(COSTS), with_memory(AFTER), sides=["receive"], top=25)
+    table = explain_table(with_memory(INSN), with_memory(AFTER), sides=["receive"], top=25)
     assert [column.key for column in table.columns][5:8] == ["delta_loads", "delta_stores", "delta_lines"]
     rows = by_name(table.rows)
     assert (rows["page_pool_put"]["loads_a"], rows["page_pool_put"]["loads_b"]) == (0, 29)

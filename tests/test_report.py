@@ -3,22 +3,35 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from conftest import ROOT
+from made_counts import (
+    FIGURE,
+    INSN,
+    WINDOWS,
+    case_id,
+    make_boot,
+    make_counted_run,
+    make_guest_fingerprint,
+    make_profile,
+    make_window,
+)
 from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make_trial
 
-from xdprepro import differences, report
+from xdprepro import differences, exact_report, report
 from xdprepro.closure import MEANINGS
 from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
-from xdprepro.sample import Run, Stream
+from xdprepro.exact import case_counts
+from xdprepro.explain import explain_table, profile_table
+from xdprepro.sample import PROFILE_SIDES, Run, Stream
 from xdprepro.suite import CASE_KINDS, Case
 from xdprepro.table import Column, Table, as_json, as_text, say_once
-from xdprepro.view import view_run
+from xdprepro.view import RunView, view_run
 
 DROP = Case("xdp.drop.no-touch")
 READ = Case("xdp.drop.read-data")
@@ -53,6 +66,43 @@ def comparisons() -> list[Comparison]:
     return [compare(view_run(a), view_run(b), allow_confounded=allowed) for allowed in (False, True)]
 
 
+def counted_view(costs: Mapping[tuple[str, str], float] = INSN, **changes: Any) -> RunView:
+    """A counted run: one case whole, one with a window that lost a packet, one without any trial."""
+    lost = make_window(READ, make_profile(WINDOWS[0]), tester_end={"generator.cpu1.packets": 1})
+    trials = [*make_boot(DROP, costs), *make_boot(DROP, costs, boot=1), lost]
+    return view_run(make_counted_run(trials, [DROP, READ, TX], **changes))
+
+
+def counted_comparison(**options: Any) -> Comparison:
+    configs = (
+        "CONFIG_NET=y\n# CONFIG_KASAN is not set\nCONFIG_SND=y\n",
+        "CONFIG_NET=y\nCONFIG_KASAN=y\nCONFIG_SND=m\nCONFIG_NEW=y\n",
+    )
+    kernel = {"kernel__release": "6.13.0", "kernel__image_sha256": "i2", "kernel__config_sha256": "c2"}
+    a, b = (
+        counted_view(costs, run_id=run_id, fingerprint=fingerprint, documents={"kernel_config": config})
+        for run_id, costs, fingerprint, config in (
+            ("a", INSN, make_guest_fingerprint(), configs[0]),
+            ("b", {**INSN, ("new_check", "receive"): 2}, make_guest_fingerprint("veth", **kernel), configs[1]),
+        )
+    )
+    return compare(a, b, **options)
+
+
+def counted_tables() -> list[Table]:
+    view = counted_view()
+    counts = case_counts(view, case_id(DROP))
+    tables = [report.run_summary(view), exact_report.count_table(view), exact_report.count_cost_table(view)]
+    tables += [exact_report.window_table(view, case_id(case)) for case in (DROP, READ, TX)]
+    tables += [explain_table(counts, counts, sides=PROFILE_SIDES, top=3), profile_table(counts, sides=["rest"], top=3)]
+    for allowed in (False, True):
+        comparison = counted_comparison(allow_confounded=allowed)
+        tables += [differences.sides_table(comparison), differences.dimension_table(comparison)]
+        tables += [differences.config_table(comparison, everything=one) for one in (False, True)]
+        tables += [differences.mismatch_table(comparison), exact_report.count_compare_table(comparison)]
+    return tables
+
+
 def every_table() -> list[Table]:
     view = view_run(broken_run())
     tables = [report.run_summary(view), report.case_table(view), report.cost_table(view)]
@@ -61,7 +111,7 @@ def every_table() -> list[Table]:
     for comparison in comparisons():
         tables += [differences.sides_table(comparison), differences.mismatch_table(comparison)]
         tables += [report.compare_table(comparison)]
-    return tables
+    return tables + counted_tables()
 
 
 # All tables
@@ -140,6 +190,26 @@ KEYS: dict[str, Sequence[str]] = {
         *("delta_ns", "delta_ns_interval", "delta_pct", "delta_pct_interval", "p", "p_adjusted"),
         *("mde_ns", "mde_pct", "more_restarts", "excluded_a", "excluded_b", "verdict", "reason"),
     ),
+    "counts": (
+        *("case_id", "figure", "receive", "app", "generator", "rest", "total", "boots", "spread", "boots_agree"),
+        *("mode", "sent_by", "packets", "flags", "note"),
+    ),
+    "count_costs": ("cost", "without", "with", "delta_insn", "note"),
+    "windows": (
+        *("case_id", "boot", "trial", "slot", "status", "packets", "receive", "app", "generator", "rest", "total"),
+        *("accepted", "accounted", "usable", "flags", "note"),
+    ),
+    "dimensions": ("dimension", "a", "b", "confounds"),
+    "config": ("symbol", "a", "b", "chosen", "about"),
+    "count_compare": (
+        *("case_id", "boots", "insn_a", "insn_b", "delta_insn", "delta_pct", "generator_a", "generator_b"),
+        *("generator_delta", "bound_insn", "bound_reason", "functions", "verdict", "reason"),
+    ),
+    "explain": (
+        *("kind", "function", "side", "insn_a", "insn_b", "delta_insn", "loads_a", "loads_b", "delta_loads"),
+        *("stores_a", "stores_b", "delta_stores", "lines_a", "lines_b", "delta_lines", "marks"),
+    ),
+    "profile": ("kind", "function", "side", "insn", "loads", "stores", "lines", "share_pct", "marks"),
 }
 
 
@@ -383,3 +453,91 @@ def test_compare_notes_count_the_poor_witnesses() -> None:
     notes = report.compare_table(compare(view_run(make_case_run(DROP, QUIET)), view_run(b))).notes
     [doubt] = [one for one in notes if "cpu_shared" in one]
     assert doubt.startswith("B: 1 of 5 trials cpu_shared: ")
+
+
+# Counted runs
+
+
+def test_summary_names_the_guest() -> None:
+    facts = {one["fact"]: one["value"] for one in report.run_summary(counted_view()).rows}
+    assert facts["guest"] == "q35 with CPU model max, QEMU 10.0.2, accelerator count"
+    assert facts["ports"] == "veth (veth)"
+    assert facts["kernel_compiler"] == "gcc 12"
+
+
+def test_count_table_has_sides_boots_and_reasons() -> None:
+    table = exact_report.count_table(counted_view())
+    text = text_row(table)
+    assert [text[side] for side in (*PROFILE_SIDES, "total", "boots")] == [
+        f"{FIGURE}.00",
+        "0.00",
+        "128.00",
+        "1.00",
+        f"{FIGURE + 129}.00",
+        "2 equal",
+    ]
+    assert (text_row(table, 1)["receive"], row(table, 1)["note"]) == ("-", "all 1 trials excluded: loss_open")
+    assert row(table, 2)["note"] == "no trial"
+    assert "loss_open: packets are missing, counted twice or cannot be counted" in table.notes
+
+
+def test_count_table_shows_how_far_boots_are_apart() -> None:
+    trials = [*make_boot(DROP), *make_boot(DROP, {**INSN, ("new_check", "receive"): 0.25}, boot=1)]
+    table = exact_report.count_table(view_run(make_counted_run(trials, [DROP])))
+    assert (row(table)["boots_agree"], text_row(table)["boots"]) == (False, "2 differ, spread 0.25")
+
+
+def test_count_compare_names_the_difference_its_bound_and_the_functions() -> None:
+    table = exact_report.count_compare_table(counted_comparison(allow_confounded=True))
+    text = text_row(table)
+    assert (text["delta_insn"], text["delta_pct"], text["functions"]) == ("+2.00", "+0.27", "new_check +2.00")
+    assert (text["verdict"], text["reason"]) == ("REGRESSED", "beyond 0.50: half an instruction")
+    assert row(table, 1)["verdict"] == "EXCLUDED"
+    assert "1 REGRESSED, 2 EXCLUDED" in table.notes
+    assert f"excluded A {case_id(READ)} boot 0 window 0: loss_open" in table.notes
+
+
+def test_an_incomparable_count_has_figures_and_no_difference() -> None:
+    found = row(exact_report.count_compare_table(counted_comparison()))
+    assert (found["insn_a"], found["insn_b"], found["delta_insn"], found["functions"]) == (FIGURE, FIGURE + 2, None, [])
+    assert found["reason"] == "the runs differ in more than the kernel"
+
+
+def test_config_table_shows_what_concerns_a_packet_and_json_has_all() -> None:
+    comparison = counted_comparison()
+    shown = differences.config_table(comparison, everything=False)
+    assert [(one["symbol"], one["a"], one["b"], one["about"]) for one in shown.rows] == [("KASAN", "n", "y", "checks")]
+    assert shown.title == "Kernel configuration: 2 symbols are set otherwise, 1 come with the version"
+    everything = differences.config_table(comparison, everything=True)
+    assert [(one["symbol"], one["chosen"]) for one in everything.rows] == [
+        ("KASAN", True),
+        ("SND", True),
+        ("NEW", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "about"),
+    [
+        ("MITIGATION_RETPOLINE", "mitigations"),
+        ("PAGE_TABLE_ISOLATION", "mitigations"),
+        ("CPU_UNRET_ENTRY", "mitigations"),
+        ("BPF_JIT_ALWAYS_ON", "BPF and XDP"),
+        ("XDP_SOCKETS", "BPF and XDP"),
+        ("NET_RX_BUSY_POLL", "networking"),
+        ("PAGE_POOL_STATS", "networking"),
+        ("NET_VENDOR_INTEL", ""),
+        ("INIT_ON_ALLOC_DEFAULT_ON", "hardening"),
+        ("PREEMPT_VOLUNTARY", "scheduling and time"),
+        ("HZ_1000", "scheduling and time"),
+        ("CC_OPTIMIZE_FOR_SIZE", "compiling"),
+        ("SND_HDA_INTEL", ""),
+    ],
+)
+def test_symbols_are_sorted_by_what_they_are_about(symbol: str, about: str) -> None:
+    a, b = (
+        counted_view(run_id=run_id, documents={"kernel_config": f"CONFIG_{symbol}={value}\n"})
+        for run_id, value in (("a", "y"), ("b", "m"))
+    )
+    [found] = differences.config_table(compare(a, b), everything=True).rows
+    assert (found["symbol"], found["about"]) == (symbol, about)
