@@ -16,6 +16,7 @@ from xdprepro.guest.initramfs import make_initramfs
 from xdprepro.guest.modules import find_modules
 from xdprepro.guest.ports import PORTS
 from xdprepro.guest.qemu import CHANNEL_MODULES, PLUGIN, ROOT, Files, Machine, check_port, check_qemu, make_argv
+from xdprepro.guest.unpack import read_vmlinux
 from xdprepro.kernel import Kernel
 from xdprepro.sample import format_agent_error
 
@@ -75,6 +76,8 @@ def boot(kernel: Kernel, machine: Machine, job: Mapping[str, Any], *, directory:
     macs = {end: about["mac"] for end, about in job["ports"].items()}
     argv = make_argv(machine, files, macs, markers)
     course = run_guest(argv, files.console, files.results, deadline_s=deadline_s)
+    if files.image != kernel.image:
+        files.image.unlink()  # large, and made of the kernel's image
     console = course.console.decode(errors="replace").replace("\r", "")
     lines, damage = _parse_lines(bytes(course.results))
     return Boot(
@@ -110,8 +113,9 @@ def _check_built(path: Path) -> Path:
 
 
 def _place_files(kernel: Kernel, directory: Path, initramfs: bytes) -> Files:
+    vmlinux = read_vmlinux(kernel.image)
     files = Files(
-        image=kernel.image,
+        image=directory / "vmlinux" if vmlinux else kernel.image,
         initramfs=directory / "initramfs",
         console=directory / "console.txt",
         results=directory / "results.jsonl",
@@ -121,6 +125,8 @@ def _place_files(kernel: Kernel, directory: Path, initramfs: bytes) -> Files:
         directory.mkdir(parents=True, exist_ok=True)
         files.counts.unlink(missing_ok=True)
         (directory / "initramfs").write_bytes(initramfs)
+        if vmlinux:
+            files.image.write_bytes(vmlinux)
     except OSError as error:
         hint = "free some space there, or set TMPDIR" if error.errno == errno.ENOSPC else "set TMPDIR"
         raise XdpreproError(f"{directory}: {error.strerror}", hint=hint, status=STORAGE) from None

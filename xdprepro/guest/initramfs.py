@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xdprepro.guest.modules import module_name, read_module
+from xdprepro.guest.modules import module_name
+from xdprepro.guest.unpack import read_module
 
 DIRECTORY, PROGRAM, FILE = 0o040755, 0o100755, 0o100644
 HEADER = 110  # bytes of a newc header, before the name

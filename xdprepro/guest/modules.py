@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which modules of a kernel a guest must load, in order, and their contents as the kernel takes them."""
+"""Which modules of a kernel a guest must load, and in which order."""
 
-import gzip
-import lzma
 import re
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 
-from xdprepro import cmd
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.guest.ports import PORTS
 from xdprepro.kernel import Kernel
@@ -50,16 +46,6 @@ def find_modules(kernel: Kernel, wanted: Iterable[str]) -> tuple[Path, ...]:
     return tuple(kernel.modules / path for path in order)
 
 
-def read_module(path: Path) -> bytes:
-    """What is in a module's file, decompressed here, as a small kernel cannot do it."""
-    data = path.read_bytes()
-    unpack = UNPACKERS.get(path.suffix)
-    try:
-        return unpack(data) if unpack else data
-    except (OSError, EOFError, lzma.LZMAError, XdpreproError) as error:
-        raise XdpreproError(f"{path}: cannot be decompressed: {error}", hint="fetch the kernel again") from None
-
-
 def module_name(path: str) -> str:
     """As the kernel shows it: `virtio_net` of kernel/drivers/net/virtio-net.ko.xz."""
     return PurePath(path).name.partition(".ko")[0].replace("-", "_")
@@ -95,15 +81,3 @@ def _missing(kernel: Kernel, name: str) -> XdpreproError:
         hint = f"build the kernel with {CONFIGS.get(name, 'its option')}"
     fact = f"kernel {kernel.release} has no driver {name}, neither built in nor as a module"
     return XdpreproError(fact, hint=hint, status=UNAVAILABLE)
-
-
-def _unzstd(data: bytes) -> bytes:
-    """By the program, as Python has no module for it."""
-    with tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch:
-        packed, plain = Path(scratch, "packed.zst"), Path(scratch, "plain")
-        packed.write_bytes(data)
-        cmd.run(["zstd", "--decompress", "--quiet", packed, "-o", plain])
-        return plain.read_bytes()
-
-
-UNPACKERS: Mapping[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress, ".zst": _unzstd}

@@ -35,6 +35,8 @@ CHANNELS: Mapping[str, tuple[str, ...]] = {
 CHANNEL_MODULES: Mapping[str, tuple[str, ...]] = {"virtio-serial": ("virtio_pci", "virtio_console"), "serial": ()}
 # Addresses that repeat, and an end at once where a user's machine would wait for somebody to look at it.
 CMDLINE = "console=ttyS0 nokaslr panic=-1 oops=panic"
+# Where an instruction is a nanosecond, measuring the local timer's frequency would take 200 million of them.
+COUNT_CMDLINE = "nolapic_timer"
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,16 @@ def make_argv(machine: Machine, files: Files, macs: Mapping[str, str], markers: 
     argv += ["-M", "q35", "-cpu", machine.cpu, "-smp", "1", "-m", str(machine.memory_mib)]
     argv += [*ACCELS[machine.accel], "-rtc", f"base={machine.rtc},clock=vm", "-seed", "1"]
     argv += ["-kernel", str(files.image), *(["-initrd", str(files.initramfs)] if files.initramfs else [])]
-    argv += ["-append", f"{CMDLINE} {machine.cmdline}".strip()]
+    argv += ["-append", make_cmdline(machine)]
     argv += ["-serial", f"file:{files.console}"]
     argv += ["-chardev", f"file,id=results,path={escape(files.results)}", *CHANNELS[machine.channel]]
     argv += make_cable(PORTS[machine.port], macs)
     return argv + (_plugin(machine, files, markers) if machine.accel == "count" and markers else [])
+
+
+def make_cmdline(machine: Machine) -> str:
+    """The kernel's command line: our words, and then the machine's."""
+    return " ".join(filter(None, (CMDLINE, COUNT_CMDLINE if machine.accel == "count" else "", machine.cmdline)))
 
 
 def escape(path: Path) -> str:
