@@ -136,7 +136,7 @@ def test_a_function_that_costs_the_same_is_not_listed() -> None:
 def test_marks_are_shown_and_explained() -> None:
     table = explain_table(counts(), counts(AFTER), sides=["receive"], top=25)
     assert as_text(table)[0] == ["clear_page_erms", "receive", "512.00", "0.00", "-512.00", "GONE, rep"]
-    assert [note.partition(":")[0] for note in table.notes] == ["rep"]
+    assert [note.partition(":")[0] for note in table.notes] == ["figures are instructions per packet", "rep"]
 
 
 def with_memory(costs: Costs) -> Any:
@@ -313,7 +313,7 @@ def test_what_confounds_is_said_below(sealed: Archive) -> None:
     )
     sealed.add(other)
     said = json.loads(sealed.explain(RUN_A, other.run_id, "*no-touch*", "--json").stdout)
-    assert said["notes"][0] == "not comparable: guest.qemu differs: see xdprepro compare"
+    assert said["notes"][1] == "not comparable: guest.qemu differs: see xdprepro compare"
 
 
 # What show and compare make of counted runs

@@ -491,7 +491,7 @@ def test_count_compare_names_the_difference_its_bound_and_the_functions() -> Non
     table = exact_report.count_compare_table(counted_comparison(allow_confounded=True))
     text = text_row(table)
     assert (text["delta_insn"], text["delta_pct"], text["functions"]) == ("+2.00", "+0.27", "new_check +2.00")
-    assert (text["verdict"], text["reason"]) == ("REGRESSED", "beyond 0.50: half an instruction")
+    assert (text["verdict"], text["reason"]) == ("REGRESSED", "beyond 0.50")
     assert row(table, 1)["verdict"] == "EXCLUDED"
     assert "1 REGRESSED, 2 EXCLUDED" in table.notes
     assert f"excluded A {case_id(READ)} boot 0 window 0: loss_open" in table.notes

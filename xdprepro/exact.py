@@ -210,7 +210,11 @@ class CountComparison:
     @property
     def insn(self) -> float | None:
         """How many instructions per packet more B takes on the sides under test."""
-        a, b = self.a.figure, self.b.figure
+        return self.more(*self.a.sides)
+
+    def more(self, *sides: str) -> float | None:
+        """How many instructions per packet more B takes on these sides."""
+        a, b = self.a.on(*sides), self.b.on(*sides)
         return None if a is None or b is None else b - a
 
     @property
@@ -223,8 +227,8 @@ def judge(a: CaseCounts, b: CaseCounts, *, margin_pct: float = 0.0) -> CountComp
     """The verdict on a case that both runs have a figure of; a margin that is wanted may widen the bound."""
     margin = Bound((a.figure or 0.0) * margin_pct / 100, f"the margin of {margin_pct:g} %")
     bound = max(find_bound(a, b), margin, key=lambda one: one.insn)
-    case = CountComparison(a.case_id, a, b, "EQUIVALENT", f"within {bound.insn:.2f}: {bound.reason}", bound)
+    case = CountComparison(a.case_id, a, b, "EQUIVALENT", f"within {bound.insn:.2f}", bound)
     if case.insn is None or abs(case.insn) <= bound.insn:
         return case
     verdict = "REGRESSED" if case.insn > 0 else "IMPROVED"
-    return replace(case, verdict=verdict, reason=f"beyond {bound.insn:.2f}: {bound.reason}")
+    return replace(case, verdict=verdict, reason=f"beyond {bound.insn:.2f}")

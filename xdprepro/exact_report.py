@@ -7,7 +7,7 @@ from typing import Any
 from xdprepro.closure import MEANINGS, flag_names
 from xdprepro.compare import VERDICTS, Comparison
 from xdprepro.costs import count_costs
-from xdprepro.exact import UNSEEN, CaseCounts, CountComparison, case_counts
+from xdprepro.exact import MIN_BOUND, UNSEEN, CaseCounts, CountComparison, case_counts
 from xdprepro.explain import find_changes
 from xdprepro.report import find_trial_reasons, generator_used, mode_obtained
 from xdprepro.sample import PROFILE_SIDES, Profile
@@ -141,8 +141,7 @@ def count_compare_table(comparison: Comparison) -> Table:
 
 
 def _compare_row(case: CountComparison) -> dict[str, Any]:
-    generator_a, generator_b = (counts.on("generator") for counts in (case.a, case.b))
-    decided = case.bound is not None and generator_a is not None and generator_b is not None
+    decided = case.bound is not None
     changes = find_changes(case.a, case.b, case.a.sides)[:CULPRITS] if decided else ()
     return {
         "case_id": case.case_id,
@@ -151,9 +150,9 @@ def _compare_row(case: CountComparison) -> dict[str, Any]:
         "insn_b": case.b.figure,
         "delta_insn": case.insn if decided else None,
         "delta_pct": case.pct if decided else None,
-        "generator_a": generator_a,
-        "generator_b": generator_b,
-        "generator_delta": generator_b - generator_a if decided else None,
+        "generator_a": case.a.on("generator"),
+        "generator_b": case.b.on("generator"),
+        "generator_delta": case.more("generator") if decided else None,
         "bound_insn": case.bound.insn if case.bound else None,
         "bound_reason": case.bound.reason if case.bound else None,
         "functions": [(one.place.function, one.insn) for one in changes if abs(one.insn) >= UNSEEN],
@@ -173,6 +172,7 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
     cases = comparison.counted
     counts = {verdict: sum(case.verdict == verdict for case in cases) for verdict in VERDICTS}
     yield ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "no case in both runs"
+    yield f"a bound is {MIN_BOUND:g} instructions per packet where nothing else is said below"
     yield NOT_TIME
     for name, run in (("A", comparison.a.run), ("B", comparison.b.run)):
         if run.status != "complete":
@@ -181,6 +181,8 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
         if only:
             yield f"only in {name}: {', '.join(only)}"
     for case in cases:
+        if case.bound and case.bound.insn > MIN_BOUND:
+            yield f"bound of {case.case_id}: {case.bound.insn:.2f}, {case.bound.reason}"
         for name, counted in (("A", case.a), ("B", case.b)):
             for trial, flags in counted.excluded:
                 where = f"{name} {case.case_id} boot {trial.key.boot} window {trial.key.trial}"

@@ -15,6 +15,7 @@ from xdprepro.table import Column, Row, Table, digits_cell, list_cell
 from xdprepro.view import RunView, why_no_figure
 
 MEMORY = ("loads", "stores", "lines")
+UNIT_NOTE = "figures are instructions per packet"
 FOLDED_PACKETS = 1000  # flame graphs take whole numbers only
 
 # Functions of rep-prefixed instructions, of which every iteration is counted.
@@ -135,7 +136,7 @@ def explain_table(
     )
     rows = tuple(_explain_row(line) for line in _lines(changes, sides, top))
     notes = [f"not comparable: {one.key} differs: see xdprepro compare" for one in doubts]
-    return Table("explain", f"Instructions per packet of {a.case_id}", columns, rows, (*notes, *_mark_notes(rows)))
+    return Table("explain", a.case_id, columns, rows, (UNIT_NOTE, *notes, *_mark_notes(rows)))
 
 
 def _explain_row(line: _Line) -> dict[str, Any]:
@@ -153,13 +154,13 @@ def profile_table(counts: CaseCounts, *, sides: Sequence[str], top: int) -> Tabl
     columns = (
         Column("function", "function", words=True),
         Column("side", "side", words=True, once=True),
-        Column("insn", "insn/packet", INSN),
+        Column("insn", "insn", INSN),
         Column("share_pct", "% of its side", SHARE),
         *(Column(kind, kind, INSN) for kind in MEMORY if counts.has_memory),
         Column("marks", "", list_cell, words=True, once=True),
     )
     rows = tuple(_profile_row(line, counts.on(line.side)) for line in _lines(functions, sides, top))
-    return Table("profile", f"Instructions per packet of {counts.case_id}", columns, rows, tuple(_mark_notes(rows)))
+    return Table("profile", counts.case_id, columns, rows, (UNIT_NOTE, *_mark_notes(rows)))
 
 
 def _profile_row(line: _Line, whole: float | None) -> dict[str, Any]:

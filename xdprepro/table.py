@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 def digits_cell(places: int, *, scale: float = 1.0, sign: bool = False) -> Callable[[float], str]:
     """Cells of numbers with so many digits, shown in units of 1/scale."""
-    return lambda value: f"{value * scale:{'+' if sign else ''}.{places}f}"
+    return lambda value: f"{value * scale:{'+' if sign else ''}z.{places}f}"
 
 
 def percent_cell(value: float) -> str:

@@ -59,5 +59,6 @@ def compare(
         raise typer.Exit(result.status)
     if result.count("INCOMPARABLE"):
         note("error: the runs are not comparable: see what differs above")
-        note("hint: measure both on one lab with 'xdprepro run --runs 2', or pass --allow-confounded")
+        how = "build both kernels alike" if result.counted else "measure both on one lab with 'xdprepro run --runs 2'"
+        note(f"hint: {how}, or pass --allow-confounded")
         raise typer.Exit(FAILED)
