@@ -15,6 +15,7 @@ from made_counts import (
     case_id,
     make_boot,
     make_counted_run,
+    make_guest_fingerprint,
     make_profile,
     make_window,
 )
@@ -199,6 +200,20 @@ def test_a_lost_packet_opens_the_balance() -> None:
     assert flags_of(make_window(DROP, make_profile(WINDOWS[0]), tester_end={"generator.cpu1.packets": 1})) == (
         "loss_open",
     )
+
+
+@pytest.mark.parametrize(("sent", "flags"), [(WINDOWS[0], ()), (WINDOWS[0] - 1, ("loss_open",))])
+def test_a_port_has_the_balance_of_its_own_driver(sent: int, flags: tuple[str, ...]) -> None:
+    trial = make_window(DROP, make_profile(WINDOWS[0]), port="igb", tester_end={"netdev.tx_packets": sent})
+    run = make_counted_run([trial], [DROP], port="igb")
+    assert closure.flag_names(view_run(run).trials[0].flags) == flags
+
+
+def test_a_port_that_was_never_probed_has_the_general_balance() -> None:
+    run = make_counted_run(
+        [make_window(DROP, make_profile(WINDOWS[0]))], [DROP], fingerprint=make_guest_fingerprint("igb")
+    )
+    assert closure.flag_names(view_run(run).trials[0].flags) == ("closure_generic",)
 
 
 def test_an_excluded_window_takes_its_boot_out() -> None:
