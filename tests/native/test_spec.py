@@ -38,6 +38,7 @@ SINK = measure_spec("xdp.drop.no-touch")
 FORWARD = measure_spec("xdp.redirect.swap-macs", "forward", egress_ifname="dut1")
 SOCKET = measure_spec("xsk.rxdrop", xsk=xsk_part())
 GENERATE = generate_spec(NOWHERE)
+COUNTED = GENERATE | {"count": 1}
 
 BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SINK, "role", "source", '"source" is not one of sink, forward, generate'),
@@ -88,6 +89,9 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (GENERATE, "batch", 257, "257 is not an integer from 1 to 256"),
     (GENERATE, "count", -1, "-1 is not an integer from 0 to 1000000000000"),
     (GENERATE, "count", 1e6, "1e6 is not an integer"),
+    (GENERATE, "window", 1, "1 is not allowed without a count"),
+    (COUNTED | {"cpus": [0, 1]}, "window", 1, "1 is not allowed with more than one of cpus"),
+    (COUNTED, "window", -1, "-1 is not an integer from 0 to 2147483647"),
     (GENERATE, "frame", "small", '"small" is not an object'),
     (GENERATE, "frame.dst_mac", "02:00:00:00:00", "is not a MAC address"),
     (GENERATE, "frame.dst_mac", "02:00:00:00:00:01 ", "is not a MAC address"),
