@@ -143,7 +143,7 @@ def test_generator_without_a_program_has_no_code(agent: Path, root_user: None) -
     ],
 )
 def test_unknown_qemu_is_refused(odd_qemu: Path, tmp_path: Path, qemu: tuple[str, ...], reason: str) -> None:
-    argv = [odd_qemu, PLUGIN, *qemu, f"out={tmp_path / 'out'}", *ADDRESSES]
+    argv = [str(odd_qemu), str(PLUGIN), *qemu, f"out={tmp_path / 'out'}", *ADDRESSES]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
     assert done.returncode == 1
     assert done.stderr.startswith("xdprepro-count: QEMU: check: ")
@@ -164,7 +164,7 @@ def test_unknown_qemu_is_refused(odd_qemu: Path, tmp_path: Path, qemu: tuple[str
 )
 def test_bad_argument_is_refused(odd_qemu: Path, tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
     given = [argument.replace("OUT", str(tmp_path / "out")) for argument in arguments]
-    argv = [odd_qemu, PLUGIN, "4", "x86_64", "1", "1", *given]
+    argv = [str(odd_qemu), str(PLUGIN), "4", "x86_64", "1", "1", *given]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
     assert (done.returncode, done.stderr.strip()) == (1, f"xdprepro-count: {reason}")
 
