@@ -40,6 +40,11 @@ static int open_channel(void)
 	return channel_open(job.channel);
 }
 
+static int check_job(void)
+{
+	return guest_job_check(&job);
+}
+
 static int set_sysctls(void)
 {
 	json_t *absent = json_array();
@@ -92,9 +97,11 @@ static const struct {
 	{"read the job", read_job},
 	{"load modules", load_modules},
 	{"open the channel", open_channel},
+	{"check the job", check_job},
 	{"set sysctls", set_sysctls},
 	{"report the configuration", guest_report_config},
 	{"check for BPF", guest_check_bpf},
+	{"prefer softirqs", guest_prefer_softirqs},
 	{"make namespaces", guest_netns_create},
 	{"make ports", create_ports},
 	{"wait for carrier", wait_for_carrier},

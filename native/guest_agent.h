@@ -23,8 +23,11 @@ struct guest_agent {
 	size_t consumed; /* of these, given out as the last line */
 };
 
-/* `argv` ends with NULL; its first word is the agent's name. */
-int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[]);
+/*
+ * `argv` ends with NULL; its first word is the agent's name. One that yields runs when nobody else
+ * wants to.
+ */
+int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[], bool yields);
 
 /* Kill it unless it ended by itself before the deadline, and reap it. */
 void guest_agent_end(struct guest_agent *agent, int64_t deadline_ns);

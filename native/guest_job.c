@@ -8,6 +8,7 @@
 #include "spec.h"
 #include "spec_value.h"
 
+#define MTU_MIN 68 /* of IPv4 */
 #define MTU_MAX 9000
 
 const char *const side_names[] = {"dut", "tester", NULL};
@@ -120,30 +121,27 @@ static int parse_trials(const struct section *top, struct guest_job *job)
 	return result;
 }
 
-static int parse(const struct section *top, struct guest_job *job)
+int guest_job_check(struct guest_job *job)
 {
-	int result = section_check_keys(top, job_keys);
+	const struct section top = {job->object, "job", ""};
+	int result = section_check_keys(&top, job_keys);
 
 	if (!result)
-		result = read_choice(top, "channel", channel_names, &job->channel);
+		result = read_choice(&top, "port", guest_port_names, &job->port);
 	if (!result)
-		result = read_strings(top, "modules", &job->modules);
+		result = parse_ports(&top, job);
 	if (!result)
-		result = read_choice(top, "port", guest_port_names, &job->port);
+		result = read_number(&top, "queues", 1, MAX_QUEUES, &job->queues);
 	if (!result)
-		result = parse_ports(top, job);
+		result = read_number(&top, "mtu", MTU_MIN, MTU_MAX, &job->mtu);
 	if (!result)
-		result = read_number(top, "queues", 1, MAX_QUEUES, &job->queues);
+		result = read_texts(&top, "sysctls", &job->sysctls);
 	if (!result)
-		result = read_number(top, "mtu", 68, MTU_MAX, &job->mtu);
+		result = read_bool(&top, "count", &job->count);
 	if (!result)
-		result = read_texts(top, "sysctls", &job->sysctls);
+		result = read_bool(&top, "probe", &job->probe);
 	if (!result)
-		result = read_bool(top, "count", &job->count);
-	if (!result)
-		result = read_bool(top, "probe", &job->probe);
-	if (!result)
-		result = parse_trials(top, job);
+		result = parse_trials(&top, job);
 	return result;
 }
 
@@ -151,13 +149,16 @@ int guest_job_read(const char *path, struct guest_job *job)
 {
 	struct section top = {.document = "job", .path = ""};
 	json_error_t error;
+	int result;
 
 	memset(job, 0, sizeof(*job));
 	top.object = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(top.object))
 		return fail_usage("job", "parse", "%s: %s", path,
 				  top.object ? "not an object" : error.text);
-	return parse(&top, job);
+	job->object = top.object;
+	result = read_choice(&top, "channel", channel_names, &job->channel);
+	return result ? result : read_strings(&top, "modules", &job->modules);
 }
 
 struct guest_trial guest_job_trial(const struct guest_job *job, size_t i)

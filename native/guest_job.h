@@ -21,6 +21,7 @@ struct guest_end {
 
 /* What the micro guest is to do (docs/protocol.md); it lives as long as the guest. */
 struct guest_job {
+	json_t *object;
 	int channel;
 	json_t *modules;
 	int port;
@@ -39,9 +40,12 @@ struct guest_trial {
 	json_t *specs[SIDES];
 };
 
+/* As much as it takes to open the channel, on which the rest can be found wrong. */
 int guest_job_read(const char *path, struct guest_job *job);
 
-/* Cannot fail: guest_job_read() has looked at every trial. */
+int guest_job_check(struct guest_job *job);
+
+/* Cannot fail: guest_job_check() has looked at every trial. */
 struct guest_trial guest_job_trial(const struct guest_job *job, size_t i);
 
 #endif

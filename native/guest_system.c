@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "guest_system.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -128,6 +133,38 @@ int guest_set_sysctls(json_t *settings, json_t *absent)
 								"reason", failure.reason));
 	}
 	return 0;
+}
+
+static bool is_softirq_thread(const char *pid)
+{
+	static const char prefix[] = "ksoftirqd/";
+	char path[300], name[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	file = isdigit((unsigned char)pid[0]) ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (!fgets(name, sizeof(name), file))
+		name[0] = '\0';
+	fclose(file);
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+int guest_prefer_softirqs(void)
+{
+	const struct sched_param lowest = {.sched_priority = 1};
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	int result = directory ? 0 : fail(errno, "/proc", "open");
+
+	while (!result && directory && (entry = readdir(directory)))
+		if (is_softirq_thread(entry->d_name) &&
+		    sched_setscheduler(atoi(entry->d_name), SCHED_FIFO, &lowest))
+			result = fail(errno, "ksoftirqd", "make real-time");
+	if (directory)
+		closedir(directory);
+	return result;
 }
 
 void guest_say(const char *format, ...)

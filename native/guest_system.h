@@ -16,6 +16,12 @@ int guest_check_bpf(void);
 /* Write each setting below /proc/sys; those that this kernel lacks are added to `absent`. */
 int guest_set_sysctls(json_t *settings, json_t *absent);
 
+/*
+ * There is one CPU: packets that are left to the kernel's softirq thread must not wait for whoever
+ * runs, or the generator overruns the ring that they are in.
+ */
+int guest_prefer_softirqs(void);
+
 /* One line for a person on the console. */
 void guest_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

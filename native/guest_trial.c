@@ -129,7 +129,9 @@ static int ask(struct conversation *talk, enum side side, const char *name, cons
 static int start(struct conversation *talk, enum side side)
 {
 	static char *const argv[] = {"xdprepro-agent", "trial", NULL};
-	int result = guest_agent_start(&talk->agents[side], side, argv);
+	/* Else it would send all before an application with sockets gets a turn. */
+	bool yields = side == SIDE_TESTER && is_counted(talk->trial);
+	int result = guest_agent_start(&talk->agents[side], side, argv, yields);
 
 	if (!result)
 		result = guest_agent_send(&talk->agents[side], talk->trial->specs[side]);
@@ -239,7 +241,7 @@ static int probe(const struct guest_job *job, enum side side)
 	char *const argv[] = {"xdprepro-agent", "probe", (char *)ifname, NULL};
 	struct guest_agent agent, *from;
 	const char *line;
-	int result = guest_agent_start(&agent, side, argv);
+	int result = guest_agent_start(&agent, side, argv, false);
 
 	if (!result)
 		result = guest_agents_read(&agent, 1, now_ns() + (int64_t)(ANSWER_S * NS_PER_S),
