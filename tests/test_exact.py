@@ -76,6 +76,16 @@ def test_what_a_send_costs_once_cancels() -> None:
     assert found.boots[0].once["generator"] == 9000
 
 
+def test_of_several_short_windows_the_last_counts() -> None:
+    filling = make_profile(WINDOWS[0], once={**ONCE, ("allocate_slab", "receive"): 400_000})
+    short, long = make_boot(DROP)
+    trials = [
+        replace(short, profile=filling),
+        *(replace(one, key=one.key._replace(trial=n)) for n, one in ((1, short), (2, long))),
+    ]
+    assert count(trials).figure == FIGURE
+
+
 def test_one_window_would_not_cancel_it() -> None:
     profile = make_profile(WINDOWS[0])
     assert sum(row.insn for row in profile.rows if row.side == "receive") / profile.packets > FIGURE

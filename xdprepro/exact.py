@@ -7,7 +7,7 @@ packets, so what a send costs once cancels. It is a class of its own, never a ti
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
@@ -136,10 +136,13 @@ def case_counts(view: RunView, case_id: str) -> CaseCounts:
     )
 
 
-def _boot_counts(boot: int, windows: Iterable[Profile]) -> BootCounts | None:
-    """The line through the shortest and the longest window: its slope, and what it has at zero packets."""
-    by_packets = sorted(windows, key=lambda one: one.packets)
-    short, long = by_packets[0], by_packets[-1]
+def _boot_counts(boot: int, windows: Sequence[Profile]) -> BootCounts | None:
+    """The line through the shortest and the longest window: its slope, and what it has at zero packets.
+
+    Of several equally short ones it is the last, as the first ones fill caches, rings and slabs.
+    """
+    *_, short = (one for one in windows if one.packets == min(other.packets for other in windows))
+    long = max(windows, key=lambda one: one.packets)
     packets = long.packets - short.packets
     if not packets:
         return None
