@@ -39,6 +39,7 @@ ERRORS = (
 )
 GIVEN_UP = re.compile(r"make(\[\d+\])?: \*\*\* .+")
 FULL = re.compile(r"No space left on device|Disk quota exceeded")
+ROOM_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,17 @@ def read_make(tree: Tree, target: str) -> str:
     argv = ["make", "-s", "--no-print-directory", "-C", str(tree.path), f"O={tree.output}", *_words(tree), target]
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=_environment({}))
     if done.returncode:
-        raise KernelFailure("build_failed", f"{tree.path}: {find_first_error(done.stderr, tree)}")
+        raise build_failure(done.stderr, tree)
     return done.stdout.strip().splitlines()[-1]
 
 
-def build_failure(text: str, tree: Tree, log: Path) -> KernelFailure:
-    if FULL.search(text):
-        return KernelFailure("no_space", f"{tree.output}: {os.strerror(errno.ENOSPC)}", hint=FULL_HINT, log=log)
-    return KernelFailure("build_failed", find_first_error(text, tree), hint=f"read {log}", log=log)
-
-
-FULL_HINT = "free some space, or name another directory in XDPREPRO_CACHE"
+def build_failure(text: str, tree: Tree, log: Path | None = None) -> KernelFailure:
+    """Where the disk is full, not even the log may say so."""
+    if FULL.search(text) or shutil.disk_usage(tree.output).free < ROOM_BYTES:
+        hint = "free some space, or name another directory in XDPREPRO_CACHE"
+        return KernelFailure("no_space", f"{tree.output}: {os.strerror(errno.ENOSPC)}", hint=hint, log=log)
+    hint = f"read {log}" if log else ""
+    return KernelFailure("build_failed", find_first_error(text, tree), hint=hint, log=log)
 
 
 def find_first_error(text: str, tree: Tree) -> str:
@@ -155,12 +156,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-def _run(
-    argv: list[str],
-    output: int,
-    environment: Mapping[str, str],
-    poll: Callable[[], None] | None,
-) -> int:
+def _run(argv: list[str], output: int, environment: Mapping[str, str], poll: Callable[[], None] | None) -> int:
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

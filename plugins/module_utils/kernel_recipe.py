@@ -39,7 +39,7 @@ class Recipe:
 
     def matches(self, kernel: Version, tools: Mapping[str, Version]) -> bool:
         tools_match = all(name in tools and _is_within(tools[name], one) for name, one in self.tools.items())
-        return bool(tools_match and any(_is_within(kernel, one) for one in self.kernels))
+        return tools_match and any(_is_within(kernel, one) for one in self.kernels)
 
 
 def parse_recipes(text: str) -> list[Recipe]:
@@ -73,7 +73,7 @@ def _parse_range(name: str, text: str) -> Range:
 
 def _is_within(version: Version, one: Range) -> bool:
     since, before = one
-    return since <= version < before
+    return bool(since <= version < before)
 
 
 def find_recipes(recipes: Iterable[Recipe], kernel: Version, tools: Mapping[str, Version]) -> list[Recipe]:

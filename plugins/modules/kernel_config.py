@@ -69,6 +69,10 @@ config:
   description: The configuration.
   type: str
   returned: success
+asked:
+  description: What tells its base and fragments from others, the same for all versions of a kernel.
+  type: str
+  returned: success
 release:
   description: What C(uname -r) will say.
   type: str
@@ -130,6 +134,7 @@ def make(params: State) -> State:
     return {
         "changed": False,
         "config": str(store(cache, text)),
+        "asked": short_hash(params["base"] + "".join(map(kernel_fragment.format_asked, fragments))),
         "release": release,
         "variables": tree.variables,
         "recipes": [recipe.name for recipe in recipes],

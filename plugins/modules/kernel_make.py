@@ -8,8 +8,8 @@ DOCUMENTATION = r"""
 module: kernel_make
 short_description: Build a kernel into the cache
 description:
-  - Builds image and modules outside the source, in a directory that is kept for each source path, configuration and
-    compiler, so that the next build compiles only what changed.
+  - Builds image and modules outside the source, in a directory that is kept for each source path, base with fragments
+    and compiler, so that the next build compiles only what changed.
   - The kernel's key is made of all that determines it. Where the cache has that key nothing is built, and a second
     build of the same key waits for the first.
   - Fails when the source changed while it was built, or when functions of the packet's path are not aligned.
@@ -121,7 +121,7 @@ def work(params: State, check_mode: bool) -> State:
     if kernel_cache.is_whole(cache, key) or check_mode:
         return {"changed": not kernel_cache.is_whole(cache, key), "key": key, "seconds": 0}
     begin_s = time.monotonic()
-    kernel_cache.tell(params["progress"], f"waiting for another build of {key}")
+    kernel_cache.tell(params["progress"], f"building {key} once nobody else does")
     with kernel_cache.start_entry(cache, key) as directory:
         if directory:
             build(directory, key, params, text)
@@ -135,7 +135,7 @@ def ingredients(params: State, config: str) -> list[str]:
 
 
 def build(entry: Path, key: str, params: State, config: str) -> None:
-    output = build_directory(params, config)
+    output = build_directory(params)
     tree = Tree(Path(params["tree"]), output, compiler(params["cc"]), params["config"]["variables"])
     log = output / "build.log"
     with kernel_cache.start_lock(output.with_suffix(".lock")):
@@ -147,10 +147,15 @@ def build(entry: Path, key: str, params: State, config: str) -> None:
         kernel_cache.write_manifest(entry, facts(tree, key, params))
 
 
-def build_directory(params: State, config: str) -> Path:
-    """One for each source path, configuration and compiler."""
-    parts = [params["tree"], config, json.dumps(params["config"]["tools"], sort_keys=True)]
-    return Path(params["cache"], "builds", kernel_cache.key_of(params["config"]["release"], *parts))
+def build_directory(params: State) -> Path:
+    """One for each source path, base with fragments, and set of tools.
+
+    The final configuration has no part in it: new versions bring new symbols, and make knows what depends on which.
+    """
+    config = params["config"]
+    name = Path(params["base"]).stem or "fragments"
+    parts = [params["tree"], config["asked"], params["cc"], json.dumps(config["tools"], sort_keys=True)]
+    return Path(params["cache"], "builds", kernel_cache.key_of(name, *parts))
 
 
 def compiler(cc: str) -> str:
@@ -187,9 +192,8 @@ def check_alignment(system_map: str, log: Path) -> None:
     crooked = sorted(name for name, address in found.items() if address % kbuild.ALIGNMENT_BYTES)
     if crooked or not found:
         fact = f"{', '.join(crooked) or 'none of the known functions'}: not at a multiple of 64 bytes"
-        raise KernelFailure(
-            "not_aligned", fact, hint="a tree that sets its own -falign-functions needs a recipe", log=log
-        )
+        hint = "with CONFIG_EXPERT=y a kernel lets its functions be aligned"
+        raise KernelFailure("not_aligned", fact, hint=hint, log=log)
 
 
 def install(tree: Tree, entry: Path, config: str, log: Path) -> None:

@@ -4,11 +4,13 @@
 The kernel here is the least that Kconfig allows, so that it builds in a minute; its source is that of the distribution.
 """
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from xdprepro import cmd
 from xdprepro.kernel import cache_directory, read_kernel
 
 SOURCE = "linux-source-6.1"
+CHANGED = Path("init/main.c")
 LEAST = """\
 # A 64-bit kernel that prints, with a module apart from the image.
 CONFIG_64BIT=y
@@ -56,7 +59,10 @@ def start_play(directory: Path, role: str, answer: str, variables: dict[str, Any
     playbook.write_text(PLAY.format(role=role, answer=answer))
     extra = {**variables, "test_result": str(directory / "result"), "ansible_python_interpreter": sys.executable}
     program = Path(sys.executable).parent / "ansible-playbook"
-    argv = [*under, program, "-i", "localhost,", "-c", "local", playbook, "-e", json.dumps(extra)]
+    # An interrupted test leaves no compiler behind.
+    guard = ["setpriv", "--pdeathsig", "TERM"]
+    argv: list[str | Path] = [*under, *guard, program, "-i", "localhost,", "-c", "local", playbook]
+    argv += ["-e", json.dumps(extra)]
     env = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -118,31 +124,36 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def link_tree(source: Path, tree: Path) -> Path:
-    """A source of our own to change: its files lead to the other's."""
-    cmd.run(["cp", "--archive", "--symbolic-link", source, tree])
+    """A source of our own: its files lead to the other's, but for the one that tests change."""
+    if not tree.exists():
+        new = tree.with_name(f"{tree.name}.new")
+        cmd.run(["rm", "-rf", new])
+        cmd.run(["cp", "--archive", "--symbolic-link", source, new])
+        (new / CHANGED).unlink()
+        new.rename(tree)
+    (tree / CHANGED).write_text((source / CHANGED).read_text())
     return tree
 
 
-def edit(path: Path, old: str, new: str, *, mtime_s: int | None = None) -> None:
-    """Replace in a file; the link to the common source becomes a file of its own."""
+def edit(tree: Path, old: str, new: str) -> None:
+    """Change a line, so that its file looks older than all that was built: as out of an archive."""
+    path = tree / CHANGED
     text = path.read_text()
     assert old in text
-    path.unlink()
     path.write_text(text.replace(old, new, 1))
-    if mtime_s is not None:
-        os.utime(path, (mtime_s, mtime_s))
+    os.utime(path, (1_000_000_000, 1_000_000_000))
 
 
 @pytest.fixture(scope="module")
-def builder(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """A cache of our own, but for the objects that ccache has of earlier runs of the tests."""
-    directory = tmp_path_factory.mktemp("builds")
-    cache = directory / "cache"
-    cache.mkdir()
-    shared = cache_directory() / "test-ccache"
-    shared.mkdir(parents=True, exist_ok=True)
-    (cache / "ccache").symlink_to(shared)
-    return Builder(directory, link_tree(source, directory / "tree"), cache)
+def builder(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    """Source and build directory are kept for the next run of the tests, the kernels are not."""
+    kept = cache_directory() / "tests" / source.name
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(kept / "cache/kernels", ignore_errors=True)
+        (kept / "cache").mkdir(exist_ok=True)
+        yield Builder(tmp_path_factory.mktemp("builds"), link_tree(source, kept / "tree"), kept / "cache")
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +163,7 @@ def first(builder: Builder) -> dict[str, Any]:
 
 def entry_of(builder: Builder, answer: dict[str, Any]) -> Path:
     assert "key" in answer, answer
-    return builder.cache / "kernels" / answer["key"]
+    return builder.cache / "kernels" / str(answer["key"])
 
 
 def files_of(entry: Path) -> dict[str, bytes]:
@@ -186,7 +197,8 @@ def test_functions_start_at_multiples_of_a_cache_line(builder: Builder, first: d
 
 def test_no_path_of_this_machine_is_in_the_kernel(builder: Builder, first: dict[str, Any]) -> None:
     image = next((builder.cache / "builds").glob("6.*/vmlinux")).read_bytes()
-    assert str(builder.directory).encode() not in image
+    assert str(builder.tree).encode() not in image
+    assert str(builder.cache).encode() not in image
     assert b"xdprepro@xdprepro" in image
 
 
@@ -205,15 +217,13 @@ def test_a_whole_configuration_gives_the_kernel_it_came_from(builder: Builder, f
 def test_a_line_that_comes_and_goes_gives_another_kernel_and_then_the_first_again(
     builder: Builder, first: dict[str, Any]
 ) -> None:
-    """Its file looks older than the first build, as out of an archive."""
     kept = files_of(entry_of(builder, first))
     original, planted = "bool initcall_debug;", "bool initcall_debug = 1;"
-    path = builder.tree / "init/main.c"
-    edit(path, original, planted, mtime_s=1_000_000_000)
+    edit(builder.tree, original, planted)
     other = replace(builder, source_id="other").build("other")
     assert other["key"] != first["key"]
     assert files_of(entry_of(builder, other))["vmlinuz"] != kept["vmlinuz"]
-    edit(path, planted, original, mtime_s=1_000_000_000)
+    edit(builder.tree, planted, original)
     shutil.rmtree(entry_of(builder, first))
     back = builder.build("back")
     assert back["changed"]
@@ -232,12 +242,11 @@ def test_of_two_builds_of_one_key_one_waits_and_finds_it(builder: Builder, first
 def test_a_source_that_does_not_build_names_its_first_error_and_keeps_the_log(
     builder: Builder, first: dict[str, Any]
 ) -> None:
-    path = builder.tree / "init/main.c"
-    edit(path, "bool initcall_debug;", "bool initcall_debug = no_such_thing;")
+    edit(builder.tree, "bool initcall_debug;", "bool initcall_debug = no_such_thing;")
     try:
         failure = replace(builder, source_id="broken").build("broken")
     finally:
-        edit(path, "bool initcall_debug = no_such_thing;", "bool initcall_debug;")
+        edit(builder.tree, "bool initcall_debug = no_such_thing;", "bool initcall_debug;")
     assert failure["reason"] == "build_failed"
     assert failure["msg"].startswith("init/main.c:")
     assert "error: " in failure["msg"] and "no_such_thing" in failure["msg"]

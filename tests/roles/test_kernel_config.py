@@ -218,8 +218,8 @@ def test_the_first_error_of_a_log_is_named_as_seen_from_the_source(error: str) -
 
 
 @pytest.mark.parametrize("text", ["/tmp/x.s: No space left on device", "cp: Disk quota exceeded"])
-def test_a_full_disk_is_no_failure_of_the_source(text: str) -> None:
-    tree = kbuild.Tree(Path("/src/linux"), Path("/out"), "gcc", {})
-    log = f"init/main.c:1:1: error: x\n{text}\n"
-    assert kbuild.build_failure(log, tree, Path("/out/build.log")).reason == "no_space"
-    assert kbuild.build_failure("init/main.c:1:1: error: x\n", tree, Path("l")).reason == "build_failed"
+def test_a_full_disk_is_no_failure_of_the_source(tmp_path: Path, text: str) -> None:
+    tree = kbuild.Tree(Path("/src/linux"), tmp_path, "gcc", {})
+    error = "init/main.c:1:1: error: x\n"
+    assert kbuild.build_failure(error + text, tree).reason == "no_space"
+    assert kbuild.build_failure(error, tree).reason == "build_failed"
