@@ -410,6 +410,7 @@ RECORDINGS = {
     "virtio_drop": {"XDP_DROP"},
     "virtio_redirect": {"returned"},
     "vmxnet3_tx": {"returned"},
+    "e1000e_tx_skb": {"returned"},
 }
 BALANCED = r"generator\.cpu\d+\.packets|xdp_prog\..*\.packets|xsk_app\.q0\.rx_packets|xsk\.q0\.rx_(dropped|ring_full)"
 

@@ -156,7 +156,7 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
         generated=generated,
         refused=refused,
         terms=_last_places(stages),
-        generic=GENERIC in (dut_places, tester_places),
+        generic=not {dut_driver, tester_driver} <= PLACES.keys(),
         reasons=tuple(reasons),
     )
 
