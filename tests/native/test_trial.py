@@ -11,6 +11,8 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -494,3 +496,39 @@ def test_egress_to_another_port_is_counted_apart(agent: Path, root_user: None) -
             assert sink.end() == 0
         assert dut.moved()["egress_netdev.tx_packets"] == 1000
         assert sink.moved()["netdev.rx_packets"] == 1000
+
+
+@contextmanager
+def lost_carrier(pair: Pair) -> Iterator[Callable[[], object]]:
+    """dut0 without carrier, until what this gives is called."""
+    run("ip", "-n", pair.tester, "link", "set", "tester0", "down")
+    give_back = partial(run, "ip", "-n", pair.tester, "link", "set", "tester0", "up")
+    try:
+        yield give_back
+    finally:
+        give_back()
+
+
+def wait_until_attached(pair: Pair) -> None:
+    deadline = time.monotonic() + 5
+    while not attached(pair) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert attached(pair)
+
+
+def test_agent_is_not_ready_before_it_has_carrier(pair: Pair) -> None:
+    with lost_carrier(pair) as give_back, start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as dut:
+        wait_until_attached(pair)
+        time.sleep(0.2)
+        assert not unread_bytes(dut)
+        give_back()
+        dut.wait_for("ready")
+
+
+def test_end_of_stdin_ends_an_agent_that_waits_for_carrier(pair: Pair) -> None:
+    with lost_carrier(pair), start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as dut:
+        wait_until_attached(pair)
+        dut.close_stdin()
+        error = error_of(dut)
+    assert (error["object"], error["step"]) == ("stdin", "read")
+    assert not attached(pair)
