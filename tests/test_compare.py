@@ -322,6 +322,7 @@ SHOWN: dict[str, Any] = {
     "dut__port__features__rx-gro": True,
     "lab__name": "veth2",
     "agent__cases__xdp.new__role": "sink",
+    "agent__bpf__xdp_new": "cc",
 }
 
 
@@ -337,6 +338,7 @@ def test_what_may_differ_is_shown_and_not_refused(key: str) -> None:
     [
         {"kernel__boot_id": "b2"},
         {"host__memory_bytes": 2**34 - 2**20},
+        {"agent__markers__open": "0x40e210"},
         {"kernel__mitigations__retbleed": "Mitigation: worded otherwise"},
         {"dut__port__ifindex": 9},
         {"dut__port__mac": "02:00:00:00:00:02"},

@@ -29,20 +29,23 @@ SERIOUS_IF_TIMED = (
 )
 # The mitigations of a guest follow from its kernel, command line and CPU model, which are compared themselves.
 SERIOUS_ON_THE_MACHINE = (r"kernel\.mitigations\..*",)
-# What every run has said; a run without it is not known to be like the other.
+# What every run has said; a run without it is not known to be like the other. (A program that only one agent has is in
+# none of the cases that both runs have.)
 EVERYWHERE = (
     r"host\.(host_key|cpu_model|cpu_id|machine|cpus|hypervisor)",
     PORT + r"driver",
-    r"agent\..*",
+    r"agent\.(?!bpf\.).*",
     r"lab\..*",
     r"guest\..*",
 )
-# What differs between any two runs, or says once more that the kernels do; the configuration is looked at by itself.
+# What differs between any two runs, or says once more that the kernels do, or where things lie in the agent's file. The
+# configuration is looked at by itself.
 IGNORED = (
     r"absent\..*",
     r"kernel\.(boot_id|key|image_sha256|config_sha256)",
     r"host\.memory_bytes",
     r"guest\.(memory_bytes|initramfs\w*)",
+    r"agent\.markers\..*",
     PORT + r"(ifindex|mac|carrier|absent|kernel|xdp|cpus|can\.\w+\.reason)(\..*)?",
 )
 # Not even when the user allows what confounds.
