@@ -6,6 +6,7 @@
 #include <linux/types.h>
 #include "../bpf/record.h"
 #include "bare_drop.skel.h"
+#include "bare_pass.skel.h"
 #include "bare_redirect_map.skel.h"
 #include "bare_tx.skel.h"
 #include "count_return.skel.h"
@@ -22,6 +23,7 @@
 
 enum {
 	BARE_DROP,
+	BARE_PASS,
 	BARE_REDIRECT_MAP,
 	BARE_TX,
 	COUNT_RETURN,
@@ -44,6 +46,7 @@ enum {
 
 const struct program programs[] = {
 	PROGRAM(BARE_DROP, bare_drop),
+	PROGRAM(BARE_PASS, bare_pass),
 	PROGRAM(BARE_REDIRECT_MAP, bare_redirect_map),
 	PROGRAM(BARE_TX, bare_tx),
 	PROGRAM(COUNT_RETURN, count_return),
@@ -79,7 +82,7 @@ const size_t test_cases_len = sizeof(test_cases) / sizeof(test_cases[0]);
 
 const struct program *const program_generate_live = &programs[GENERATE_LIVE];
 const struct program *const program_count_return = &programs[COUNT_RETURN];
-const struct program *const program_pass = &programs[XDP_PASS_NO_TOUCH];
+const struct program *const program_pass = &programs[BARE_PASS];
 const struct program *const program_drop = &programs[BARE_DROP];
 
 const struct test_case *find_case(const char *name)
