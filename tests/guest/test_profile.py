@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plugin's counts by function and side: addresses named or known to be nobody's, sums held against totals."""
+
+from pathlib import Path
+
+import pytest
+from guest_lab import Line, dut_spec, generator_spec, make_job
+
+from xdprepro import guest
+from xdprepro.errors import XdpreproError
+from xdprepro.guest import Boot, Machine, read_profiles
+from xdprepro.guest.symbols import parse_kallsyms
+from xdprepro.kernel import Kernel
+from xdprepro.sample import Profile, ProfileRow, find_profile_fault
+
+KALLSYMS = """\
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81001000 t __pfx_plain
+ffffffff81001010 t plain
+ffffffff81002000 T __memcpy
+ffffffff81002000 W memcpy
+ffffffff81003000 T _etext
+ffffffffc0001000 t veth_poll\t[veth]
+ffffffffc0001800 t veth_exit\t[veth]
+ffffffffc0005000 t igb_poll\t[igb]
+ffffffffc0009000 t bpf_prog_6deef7357e7b4530_xdp_dispatcher\t[bpf]
+ffffffffc000a000 t bpf_dispatcher_xdp\t[bpf]
+ffffffffc000b000 t bpf_trampoline_6442536467\t[bpf]
+"""
+DUT_PROGRAM, TESTER_PROGRAM = 0xFFFFFFFFC000C000, 0xFFFFFFFFC000D000
+COUNTS = """\
+xdprepro-count 1 api 4
+window 0
+context 0 generator
+context 1 poll ffff888000000000
+context 2 poll ffff888000001000
+context 3 app
+context 4 interrupt
+context 5 rest
+i ffffffff81001010 0 10
+i ffffffffc000d004 0 7
+i ffffffffc0001000 1 100
+i 0xffffffffc0001004 1 100
+i ffffffffc000c010 1 28
+i ffffffffc0001000 2 50
+i 401000 3 5
+i ffffffff81002000 4 3
+i ffffffff81003004 5 2
+total 0 17
+total 1 228
+total 2 50
+total 3 5
+total 4 3
+total 5 2
+end 0
+"""
+
+
+def find(address: int) -> str:
+    return parse_kallsyms(KALLSYMS).find(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (0xFFFFFFFF81001010, "plain"),
+        (0xFFFFFFFF81001004, "plain"),  # the room before it
+        (0xFFFFFFFF81001FFF, "plain"),
+        (0xFFFFFFFF81002000, "memcpy"),
+        (0xFFFFFFFF81003000, "unknown"),
+        (0xFFFFFFFF80FFFFFF, "unknown"),
+        (0xFFFFFFFFC00017FF, "veth_poll [veth]"),
+        (0xFFFFFFFFC0001FFF, "veth_exit [veth]"),
+        (0xFFFFFFFFC0002000, "unknown"),
+        (0xFFFFFFFFC0005000, "igb_poll [igb]"),
+        (0xFFFFFFFFC0006000, "unknown"),
+        (0xFFFFFFFFC0009010, "bpf:other"),
+        (0xFFFFFFFFC000A010, "bpf_dispatcher_xdp [bpf]"),
+        (0xFFFFFFFFC000B010, "bpf_trampoline [bpf]"),
+        (0xFFFFFFFFC000C000, "unknown"),
+        (0x401000, "user"),
+    ],
+)
+def test_address_has_its_function_or_none(address: int, name: str) -> None:
+    assert find(address) == name
+
+
+def test_without_symbols_everything_in_the_kernel_is_unknown() -> None:
+    assert parse_kallsyms("").find(0xFFFFFFFF81001010) == "unknown"
+
+
+def edge(name: str, packets: int) -> Line:
+    counters = {"cpu0.rxq0.XDP_DROP.packets": packets, "cpu0.rxq0.XDP_DROP.bytes": 60 * packets}
+    return {"edge": name, "sources": [{"source": "xdp_prog", "t0_ns": 1, "t1_ns": 2, "counters": counters}]}
+
+
+def trial_lines(slot: int, dut_program: int = DUT_PROGRAM) -> list[Line]:
+    """A trial of five packets."""
+    dut = {"attach": {"prog_name": "xdp_drop", "jited_addr": hex(dut_program), "jited_len": 64}}
+    tester = {"generator": {"generator": "live-frames", "jited_addr": hex(TESTER_PROGRAM), "jited_len": 64}}
+    said = [("dut", edge("start", 3)), ("dut", {"ready": True, **dut}), ("tester", {"ready": True, **tester})]
+    return [{"slot": slot, "side": side, "msg": message} for side, message in [*said, ("dut", edge("end", 8))]]
+
+
+def boot_with(directory: Path, counts: str | None, lines: list[Line], failure: guest.Failure | None = None) -> Boot:
+    path = directory / "counts.txt"
+    if counts is not None:
+        path.write_text(counts)
+    every = (*lines, {"kallsyms": KALLSYMS[:100]}, {"kallsyms": KALLSYMS[100:]})
+    return Boot(every, "", (), "10.0", "", "", "", failure, 1.0, path)
+
+
+def test_instructions_are_told_by_function_and_side(tmp_path: Path) -> None:
+    profiles = read_profiles(boot_with(tmp_path, COUNTS, trial_lines(0)))
+    assert profiles == {
+        0: Profile(
+            packets=5,
+            rows=(
+                ProfileRow("veth_poll [veth]", "receive", 200),
+                ProfileRow("veth_poll [veth]", "generator", 50),
+                ProfileRow("bpf:xdp_drop (dut)", "receive", 28),
+                ProfileRow("plain", "generator", 10),
+                ProfileRow("bpf:generator (tester)", "generator", 7),
+                ProfileRow("user", "app", 5),
+                ProfileRow("memcpy", "rest", 3),
+                ProfileRow("unknown", "rest", 2),
+            ),
+            total_insn=305,
+        )
+    }
+
+
+def test_program_is_another_one_in_the_next_window(tmp_path: Path) -> None:
+    """The second trial's program is where the first one's generator was."""
+    counts = COUNTS + COUNTS.partition("\n")[2].replace("window 0", "window 1").replace("end 0", "end 1")
+    lines = trial_lines(0) + trial_lines(1, dut_program=0xFFFFFFFFC0001000)
+    functions = {
+        slot: {row.function for row in one.rows}
+        for slot, one in read_profiles(boot_with(tmp_path, counts, lines)).items()
+    }
+    assert "veth_poll [veth]" in functions[0]
+    assert "veth_poll [veth]" not in functions[1]
+    assert "bpf:xdp_drop (dut)" in functions[1]
+
+
+def test_memory_is_told_of_every_row(tmp_path: Path) -> None:
+    memory = "m ffffffffc0001000 1 40 20 2\nm ffffffffc0001800 1 1 0 1\nm ffffffffc000c000 1 9 8 7\ntotal 0 17"
+    profiles = read_profiles(boot_with(tmp_path, COUNTS.replace("total 0 17", memory), trial_lines(0)))
+    rows = {row[:2]: row[3:] for row in profiles[0].rows}
+    assert rows["veth_poll [veth]", "receive"] == (40, 20, 2)
+    assert rows["veth_exit [veth]", "receive"] == (1, 0, 1)
+    assert rows["bpf:xdp_drop (dut)", "receive"] == (9, 8, 7)
+    assert rows["plain", "generator"] == (0, 0, 0)
+    assert find_profile_fault(profiles[0]) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("total 1 228", "total 1 229", "context 1 (poll) has 228 instructions, its total is 229"),
+        ("total 1 228\n", "", "context 1 (poll) has 228 instructions, its total is 0"),
+        ("context 3 app\n", "", "context 3 is of the kind None"),
+        ("3 app", "3 elf", "context 3 is of the kind elf"),
+        ("end 0\n", "", "window 0 has no end"),
+        ("xdprepro-count 1", "xdprepro-count 2", "it begins with 'xdprepro-count 2 api 4'"),
+        ("i ffffffff81001010 0 10", "i ffffffff81001010 0 ten", "window 0: "),
+    ],
+)
+def test_counts_that_contradict_themselves_are_refused(tmp_path: Path, old: str, new: str, fact: str) -> None:
+    assert old in COUNTS
+    with pytest.raises(XdpreproError) as raised:
+        read_profiles(boot_with(tmp_path, COUNTS.replace(old, new), trial_lines(0)))
+    assert fact in raised.value.message
+
+
+def test_window_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(XdpreproError, match="window 0 is there twice"):
+        read_profiles(boot_with(tmp_path, COUNTS + COUNTS.partition("\n")[2], trial_lines(0)))
+
+
+def test_boot_that_failed_keeps_its_whole_windows(tmp_path: Path) -> None:
+    failure = guest.Failure("killed", "QEMU was ended by signal 9", "")
+    cut = COUNTS + "window 1\ncontext 0 generator\ni ffffffff8100"
+    profiles = read_profiles(boot_with(tmp_path, cut, trial_lines(0) + trial_lines(1), failure))
+    assert list(profiles) == [0]
+    (tmp_path / "counts.txt").unlink()
+    assert read_profiles(boot_with(tmp_path, None, [], failure)) == {}
+
+
+def test_boot_that_went_well_must_have_counts(tmp_path: Path) -> None:
+    with pytest.raises(XdpreproError, match="No such file or directory"):
+        read_profiles(boot_with(tmp_path, None, []))
+
+
+def test_trial_without_its_end_has_no_profile(tmp_path: Path) -> None:
+    assert read_profiles(boot_with(tmp_path, COUNTS, trial_lines(0)[:-1])) == {}
+
+
+@pytest.fixture(scope="module")
+def counted(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Boot:
+    """A short and a long window of a real kernel, after one that warms it up."""
+    trials = [(dut_spec(), generator_spec(count, window=slot)) for slot, count in enumerate((256, 1024, 4096))]
+    directory = tmp_path_factory.mktemp("counted")
+    boot = guest.boot(kernel, Machine("veth"), make_job("veth", *trials), directory=directory, deadline_s=240)
+    assert boot.failure is None
+    return boot
+
+
+@pytest.mark.vm
+def test_real_packets_cost_what_their_functions_cost(counted: Boot) -> None:
+    profiles = read_profiles(counted)
+    short, long = profiles[1], profiles[2]
+    assert (short.packets, long.packets) == (1024, 4096)
+    insn = [{row[:2]: row.insn for row in one.rows} for one in (short, long)]
+    program = ("bpf:xdp_drop_no_tou (dut)", "receive")
+    cost, remainder = divmod(insn[1][program] - insn[0][program], long.packets - short.packets)
+    assert remainder == 0
+    assert 10 < cost < 100
+    assert insn[0][program] == cost * short.packets
+    assert insn[1]["veth_xdp_rcv_one [veth]", "receive"] >= 50 * long.packets
+    assert ("veth_poll [veth]", "receive") in insn[1]
+    assert ("bpf:generator (tester)", "generator") in insn[1]
+    assert ("veth_xdp_xmit [veth]", "generator") in insn[1]
+
+
+@pytest.mark.vm
+def test_real_kernel_has_no_unknown_functions_on_the_receive_side(counted: Boot) -> None:
+    for profile in read_profiles(counted).values():
+        assert find_profile_fault(profile) == ""
+        assert not [row for row in profile.rows if row.function == "unknown"]
+        assert not [row for row in profile.rows if row.function == "user" and row.side == "receive"]
