@@ -12,6 +12,7 @@ from recorded import DATA, load_recording, read_driver, read_params
 
 from xdprepro import closure
 from xdprepro.closure import Closure, close_losses, close_trial
+from xdprepro.places import PLACES
 from xdprepro.sample import SIDES, Sample, Stream, Trial
 from xdprepro.stats import trial_rate
 from xdprepro.suite import CASE_KINDS, Case
@@ -451,7 +452,7 @@ def test_a_recording_has_no_excluding_flag(name: str) -> None:
 def test_one_packet_more_in_any_counter_opens_a_recording(name: str) -> None:
     trial, _ = load_recording(name)
     balanced = BALANCED
-    if closure.PLACES[read_driver(name)].sent:
+    if PLACES[read_driver(name)].sent:
         # What such a driver did not send was refused, whatever the generator says.
         balanced = balanced.replace(r"generator\.cpu\d+\.packets", r"netdev\.tx_packets")
     deltas = [(side, one, count) for side in SIDES for one, count in getattr(trial, side).delta().items()]

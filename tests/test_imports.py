@@ -14,6 +14,7 @@ FLOORS = {
     "words": ["errors", "kernel", "kconfig", "lab", "suite", "sample"],
     "thought": [
         "stats",
+        "places",
         "closure",
         "comparable",
         "view",
