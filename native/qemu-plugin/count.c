@@ -4,7 +4,6 @@
  * the guest boots, only the markers of the agent are watched.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -12,181 +11,26 @@
 #include "guest.h"
 #include "qemu.h"
 #include "result.h"
+#include "run.h"
 #include "table.h"
 #include "touch.h"
-#include "who.h"
-
-enum mark {
-	MARK_NONE = 0, /* then the marks of the table */
-	MARK_ARM = WINDOW_FORK + 1,
-	MARK_OPEN,
-	MARK_CLOSE,
-	MARK_APP,
-	MARK_IRET,
-	MARK_PROGRAM,
-	MARKS_LEN,
-};
-
-/* Written by the guest's own code, without a call. */
-struct progress {
-	uint64_t ran;   /* instructions of the block, so far */
-	uint64_t total; /* instructions since counting was armed */
-};
 
 QEMU_EXPORT int qemu_plugin_version = QEMU_INTERFACE;
 
 static qemu_plugin_id_t plugin;
 static struct arguments arguments;
 static struct qemu_plugin_scoreboard *score;
-static const struct progress *progress;
-static bool armed;
-static struct window window;
 
-static struct block *current;
-static unsigned int context = CONTEXT_REST;
-static uint64_t total_told; /* of progress->total, added to a context */
-static uint64_t awaited;
-static bool nested;
-static bool in_iret;
-static uint64_t iret_stack;
-
-static void tell_total(void)
-{
-	window.totals[context] += progress->total - total_told;
-	total_told = progress->total;
-}
-
-static void look_who_runs(void)
-{
-	tell_total();
-	context = who_runs();
-	awaited = who_awaits();
-	nested = who_nests();
-}
-
-static void leave(void)
-{
-	if (!current || !window.open)
-		return;
-	if (progress->ran && progress->ran <= current->len)
-		block_count(current, context, progress->ran);
-	else
-		window_fail(&window, "a block was left after more instructions than it has");
-}
-
-static void end_iret(void)
-{
-	in_iret = false;
-	who_leaves(iret_stack);
-	look_who_runs();
-}
-
-static void enter(unsigned int vcpu, void *entered)
-{
-	struct block *block = entered;
-
-	(void)vcpu;
-	leave();
-	current = block;
-	if (in_iret)
-		end_iret();
-	if (block->addresses[0] == awaited) {
-		who_returns();
-		look_who_runs();
-	}
-	if (nested && block->user) {
-		who_runs_user_code();
-		look_who_runs();
-	}
-}
-
-static void see_poll(void)
-{
-	uint64_t return_address = 0;
-
-	if (!guest_read(guest_register(REGISTER_STACK), &return_address, sizeof(return_address)))
-		window_fail(&window, "the stack of a poll cannot be read");
-	who_polls(guest_register(REGISTER_ARGUMENT_1), return_address);
-}
-
-static void see_interrupt(void)
-{
-	who_enters_interrupt(guest_register(REGISTER_STACK));
-}
-
-static void see_exception(void)
-{
-	who_enters_exception(guest_register(REGISTER_STACK));
-}
-
-static void see_switch(void)
-{
-	who_switches(guest_register(REGISTER_ARGUMENT_1), guest_register(REGISTER_ARGUMENT_2));
-}
-
-/* The layer ends after the instruction, which may also fault. */
-static void see_iret(void)
-{
-	in_iret = true;
-	iret_stack = guest_register(REGISTER_STACK);
-}
-
-static void see_open(void)
-{
-	who_opens();
-	touch_clear();
-	tell_total();
-	window_open_at(&window, guest_register(REGISTER_ARGUMENT_1));
-	if (arguments.memory && !table_program())
-		window_fail(&window, "the memory pass was not told the DUT's program");
-}
-
-static void see_close(void)
-{
+/* Part of a block of QEMU: it is cut where a mark stands, so that marks only stand at the start. */
+struct piece {
+	const struct qemu_plugin_tb *tb;
+	size_t first;
 	size_t len;
-	struct row *rows = block_take_rows(&len);
-
-	tell_total();
-	if (who_failed())
-		window_fail(&window, who_failed());
-	window_print(&window, rows, len, arguments.memory);
-	free(rows);
-}
-
-static void see_arm(void);
-
-static void (*const see[MARKS_LEN])(void) = {
-	[WINDOW_POLL] = see_poll,
-	[WINDOW_INTERRUPT] = see_interrupt,
-	[WINDOW_EXCEPTION] = see_exception,
-	[WINDOW_SWITCH] = see_switch,
-	[WINDOW_FORK] = who_starts,
-	[MARK_ARM] = see_arm,
-	[MARK_OPEN] = see_open,
-	[MARK_CLOSE] = see_close,
-	[MARK_APP] = who_is_app,
-	[MARK_IRET] = see_iret,
-	[MARK_PROGRAM] = touch_begins_packet,
+	int mark;
+	uint64_t addresses[BLOCK_MAX];
 };
 
-static void enter_marked(unsigned int vcpu, void *entered)
-{
-	struct block *block = entered;
-
-	enter(vcpu, block);
-	see[block->mark]();
-	look_who_runs();
-}
-
-static void access_memory(unsigned int vcpu, uint32_t access, uint64_t address, void *function)
-{
-	(void)vcpu;
-	if (window.open)
-		touch_access(function, context, qemu_plugin_mem_is_store(access), address,
-			     1 << qemu_plugin_mem_size_shift(access));
-}
-
-static enum mark find_marker(uint64_t address)
+static enum run_mark find_marker(uint64_t address)
 {
 	if (address == arguments.arm)
 		return MARK_ARM;
@@ -227,58 +71,56 @@ static void instrument_insn(struct qemu_plugin_insn *insn, uint64_t address, siz
 	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_STORE, ran_entry, ran);
 	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_ADD, total_entry, 1);
 	if (arguments.memory)
-		qemu_plugin_register_vcpu_mem_cb(insn, access_memory, QEMU_NO_REGISTERS,
+		qemu_plugin_register_vcpu_mem_cb(insn, run_access, QEMU_NO_REGISTERS,
 						 QEMU_LOADS_AND_STORES,
 						 touch_find(table_function(address)));
 }
 
-static void instrument_block(const struct qemu_plugin_tb *tb, size_t first,
-			     const uint64_t *addresses, size_t len, int mark)
+static void instrument_piece(const struct piece *piece)
 {
-	struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, first);
-	struct block *block = block_find(addresses, len, mark);
+	struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(piece->tb, piece->first);
+	struct block *block = block_find(piece->addresses, piece->len, piece->mark);
 
-	qemu_plugin_register_vcpu_insn_exec_cb(insn, mark ? enter_marked : enter,
-					       mark ? QEMU_READS_REGISTERS : QEMU_NO_REGISTERS,
-					       block);
-	for (size_t i = 0; i < len; i++)
-		instrument_insn(qemu_plugin_tb_get_insn(tb, first + i), addresses[i], i + 1);
+	qemu_plugin_register_vcpu_insn_exec_cb(
+		first, piece->mark ? run_marked_block : run_block,
+		piece->mark ? QEMU_READS_REGISTERS : QEMU_NO_REGISTERS, block);
+	for (size_t i = 0; i < piece->len; i++)
+		instrument_insn(qemu_plugin_tb_get_insn(piece->tb, piece->first + i),
+				piece->addresses[i], i + 1);
 }
 
-/* A block of QEMU is cut where a mark stands, so that a mark is only at the start of ours. */
 static void instrument(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
-	uint64_t addresses[BLOCK_MAX];
-	size_t len = qemu_plugin_tb_n_insns(tb), first = 0;
-	int mark = MARK_NONE;
+	struct piece piece = {.tb = tb};
 
 	(void)id;
-	for (size_t i = 0; i < len; i++) {
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		int next;
+		uint64_t address = qemu_plugin_insn_vaddr(insn);
+		int mark = find_mark(insn, address);
 
-		addresses[i] = qemu_plugin_insn_vaddr(insn);
-		next = find_mark(insn, addresses[i]);
-		if (next && i > first) {
-			instrument_block(tb, first, &addresses[first], i - first, mark);
-			first = i;
+		if (piece.len && (mark || piece.len == BLOCK_MAX)) {
+			instrument_piece(&piece);
+			piece.first = i;
+			piece.len = 0;
 		}
-		if (next)
-			mark = next;
-		else if (i == first)
-			mark = MARK_NONE;
+		if (!piece.len)
+			piece.mark = mark;
+		piece.addresses[piece.len++] = address;
 	}
-	instrument_block(tb, first, &addresses[first], len - first, mark);
+	if (piece.len)
+		instrument_piece(&piece);
 }
 
 static void start_counting(qemu_plugin_id_t id)
 {
-	current = NULL;
+	run_start(qemu_plugin_scoreboard_find(score, 0), arguments.memory);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, instrument);
 }
 
-static void see_arm(void)
+void see_arm(void)
 {
+	static bool armed;
 	const char *reason = guest_find_registers() ? table_read(arguments.table)
 						    : "this guest has other registers";
 
@@ -286,7 +128,6 @@ static void see_arm(void)
 		window_complain(&window, "arm", reason);
 		return;
 	}
-	progress = qemu_plugin_scoreboard_find(score, 0);
 	/* Which function code belongs to is found out when it is translated. */
 	if (!armed || arguments.memory)
 		qemu_plugin_reset(plugin, start_counting);
@@ -313,7 +154,7 @@ static void watch(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		enum mark mark = find_marker(qemu_plugin_insn_vaddr(insn));
+		enum run_mark mark = find_marker(qemu_plugin_insn_vaddr(insn));
 
 		if (mark == MARK_ARM)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, arm, QEMU_READS_REGISTERS,

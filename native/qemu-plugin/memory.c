@@ -2,13 +2,15 @@
 #include "memory.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static void *check(void *memory)
 {
 	if (memory)
 		return memory;
 	fprintf(stderr, "xdprepro-count: memory: get: Cannot allocate memory\n");
-	exit(1);
+	/* Not exit(), which would wait for this very thread. */
+	_exit(1);
 }
 
 void *memory_get(size_t len, size_t size)
