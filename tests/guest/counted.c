@@ -25,6 +25,7 @@
 #define KALLSYMS "/proc/kallsyms"
 #define PAGE 4096
 #define PAGES 100
+#define HPET_COUNTER 0xf0
 #define BYTES 77
 #define PACKETS 50
 
@@ -34,6 +35,7 @@ enum window {
 	LONGEST_LOOP,
 	FAULTS,
 	REPETITION,
+	DEVICE,
 	TASKS,
 	LOOPBACK,
 	MEMORY,
@@ -57,6 +59,16 @@ __asm__(".globl fault, fault_before, fault_store, fault_after\n"
 	"fault_after: add $4096, %rdi\n"
 	"dec %rsi\n"
 	"jnz fault\n"
+	"ret\n");
+
+/* rdi: a register of a device, rsi: how often. */
+void read_device(const volatile char *at, unsigned long times);
+__asm__(".globl read_device, device_before, device_load, device_after\n"
+	"read_device:\n"
+	"device_before: nop\n"
+	"device_load: mov (%rdi), %eax\n"
+	"device_after: dec %rsi\n"
+	"jnz read_device\n"
 	"ret\n");
 
 /* rdi: where, rcx: how many bytes, as the fourth argument. */
@@ -125,6 +137,19 @@ static void repeat_in_window(void)
 	window_close();
 }
 
+/* QEMU leaves a block at a device's register and executes that instruction again, by itself. */
+static void read_device_in_window(void)
+{
+	int fd = open("/dev/hpet", O_RDONLY);
+	char *hpet = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+
+	check(fd < 0 || hpet == MAP_FAILED, "map the HPET");
+	read_device(hpet + HPET_COUNTER, 1);
+	window_open(DEVICE);
+	read_device(hpet + HPET_COUNTER, PAGES);
+	window_close();
+}
+
 static void spin_elsewhere(bool is_app, unsigned long times)
 {
 	if (fork()) {
@@ -181,6 +206,7 @@ static void run_windows(void)
 	spin_in_window(LONGEST_LOOP, 30000000);
 	fault_in_window();
 	repeat_in_window();
+	read_device_in_window();
 	spin_in_tasks();
 	send_in_window();
 	touch_in_window();

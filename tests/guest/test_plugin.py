@@ -26,7 +26,7 @@ TABLE = {"table": "window_table"}
 DEADLINE_S = 120
 
 # The windows of counted.c, and what is in them.
-SHORT_LOOP, LONG_LOOP, LONGEST_LOOP, FAULTS, REPETITION, TASKS, LOOPBACK, MEMORY, NEVER_CLOSED = range(1, 10)
+SHORT_LOOP, LONG_LOOP, LONGEST_LOOP, FAULTS, REPETITION, DEVICE, TASKS, LOOPBACK, MEMORY, NEVER_CLOSED = range(1, 11)
 PAGES, BYTES, PACKETS = 100, 77, 50
 # The return from window_open(), argument and call of spin(), its return, the call of window_close().
 SPIN_FRAME = 5
@@ -172,6 +172,13 @@ def test_block_that_a_fault_leaves_counts_what_was_executed(counted: Counted) ->
 @pytest.mark.vm
 def test_repetition_counts_each_time_and_its_end(counted: Counted) -> None:
     assert counted.windows[REPETITION].at(counted.symbols["repeat_store"]) == {"generator": BYTES + 1}
+
+
+@pytest.mark.vm
+def test_instruction_that_reads_a_device_counts_once(counted: Counted, touched: Counted) -> None:
+    for guest in (counted, touched):
+        for name in ("device_before", "device_load", "device_after"):
+            assert guest.windows[DEVICE].at(guest.symbols[name]) == {"generator": PAGES}
 
 
 @pytest.mark.vm
