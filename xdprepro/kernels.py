@@ -20,7 +20,8 @@ from xdprepro.kernel import KEY, Kernel, KernelError, KernelSpec, cache_director
 Tell = Callable[[str], None]
 
 TINY = "tiny"  # the configuration of the micro guest
-REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|[^/]+:[^/]")  # a URL, or git's own short form for ssh
+# What is no path. git has a short form of its own for ssh.
+REMOTE = {"git": re.compile(r"[a-z][a-z0-9+.-]*://|[^/]+:[^/]"), "tarball": re.compile(r"[a-z][a-z0-9+.-]*://")}
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ def _wrong(fact: str, hint: str) -> KernelError:
 
 def _locate(spec: KernelSpec) -> KernelSpec:
     """Paths made absolute, as Ansible works in another directory."""
-    paths = {"image": ("name", "modules", "config"), "git": ("name",), "tarball": ("name",)}.get(spec.kind, ())
-    local = [part for part in paths if getattr(spec, part) and not REMOTE.match(getattr(spec, part))]
-    return replace(spec, **{part: _absolute(getattr(spec, part)) for part in local})
+    parts = {"image": ("name", "modules", "config"), "git": ("name",), "tarball": ("name",)}.get(spec.kind, ())
+    if spec.kind in REMOTE and REMOTE[spec.kind].match(spec.name):
+        return spec
+    return replace(spec, **{part: _absolute(getattr(spec, part)) for part in parts if getattr(spec, part)})
 
 
 def _locate_file(name: str) -> str:

@@ -17,7 +17,8 @@ from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.kconfig import ConfigDiff, diff_configs
 from xdprepro.kernel import FORMS, Kernel, parse_kernel_spec
 
-SPEC_HELP = f"One of: {'; '.join(form for _, form in FORMS.values())}."
+# A bracket begins markup in help texts.
+SPEC_HELP = f"One of: {'; '.join(form for _, form in FORMS.values())}.".replace("[", r"\[")
 FOUND_HELP = "A key of 'xdprepro kernel list' or its spec."
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
     "deleted at any time.",
 )
 
-Specs = Annotated[list[str], typer.Argument(metavar="SPEC...", help=SPEC_HELP)]
+Specs = Annotated[list[str], typer.Argument(metavar="SPEC", help=SPEC_HELP)]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Renew package lists, and resolve SPEC anew.")]
 ConfigOption = typer.Option("--config", metavar="NAME|FILE", help="The base: a configuration of xdprepro's, or a file.")
 FragmentOption = typer.Option("--fragment", metavar="NAME|FILE", help="Laid over the base; repeatable, the last wins.")
@@ -54,9 +55,8 @@ def list_kernels(as_json: Json = False) -> None:
         for entry in entries
     ]
     print_table("Kernels", ["key", "spec", "release", "kind", "size", "used", "state"], rows, left=(0, 1, 2, 3, 6))
-    note(
-        f"{len(entries)} in {kernel_store.kernel_directory('')}, {format_size(sum(one.size_bytes for one in entries))}"
-    )
+    total = format_size(sum(entry.size_bytes for entry in entries))
+    note(f"{len(entries)} in {kernel_store.kernel_directory('')}, {total}")
 
 
 @app.command("fetch")
@@ -118,7 +118,7 @@ def show(name: Annotated[str, typer.Argument(metavar="KEY|SPEC", help=FOUND_HELP
 
 @app.command("prune")
 def prune(
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY...", help="These.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="These.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every kernel, source, build and package list.")] = False,
     older_than_days: Annotated[float | None, OlderOption] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
