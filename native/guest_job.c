@@ -86,6 +86,26 @@ static int parse_ports(const struct section *top, struct guest_job *job)
 	return result;
 }
 
+/* One spec is a list of one. */
+static int check_testers(const struct section *trial)
+{
+	json_t *testers = json_object_get(trial->object, "tester");
+	json_t *spec;
+	size_t i;
+
+	if (json_is_object(testers)) {
+		testers = json_pack("[O]", testers);
+		if (json_object_set_new(trial->object, "tester", testers))
+			return fail(ENOMEM, "job", "check trials");
+	}
+	if (!json_array_size(testers))
+		return bad_value(trial, "tester", "a spec, or a list of specs");
+	json_array_foreach(testers, i, spec)
+		if (!json_is_object(spec))
+			return bad_value(trial, "tester", "a spec, or a list of specs");
+	return 0;
+}
+
 static int check_trial(json_t *object)
 {
 	struct section section = {object, "job", "trials."};
@@ -98,7 +118,7 @@ static int check_trial(json_t *object)
 	if (!result)
 		result = read_section(&section, "dut", "trials.dut.", &spec);
 	if (!result)
-		result = read_section(&section, "tester", "trials.tester.", &spec);
+		result = check_testers(&section);
 	return result;
 }
 
@@ -164,9 +184,11 @@ int guest_job_read(const char *path, struct guest_job *job)
 struct guest_trial guest_job_trial(const struct guest_job *job, size_t i)
 {
 	json_t *object = json_array_get(job->trials, i);
+	json_t *testers = json_object_get(object, "tester");
 
 	return (struct guest_trial){
 		.slot = json_integer_value(json_object_get(object, "slot")),
-		.specs = {json_object_get(object, "dut"), json_object_get(object, "tester")},
+		.testers = testers,
+		.specs = {json_object_get(object, "dut"), json_array_get(testers, 0)},
 	};
 }

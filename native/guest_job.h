@@ -31,12 +31,17 @@ struct guest_job {
 	json_t *sysctls;
 	bool count;
 	bool probe;
+	json_t *probes[SIDES]; /* what the ends answered; NULL until then, or if not asked */
 	json_t *trials;
 };
 
-/* `slot` and `specs` of a trial, for agents to check; the JSON stays the job's. */
+/*
+ * A trial; its specs are for agents to check, and the JSON stays the job's. `testers` are those
+ * that the tester may have, the best first; specs[SIDE_TESTER] is the one taken.
+ */
 struct guest_trial {
 	int slot;
+	json_t *testers;
 	json_t *specs[SIDES];
 };
 

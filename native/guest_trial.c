@@ -11,6 +11,7 @@
 #include "error.h"
 #include "guest_agent.h"
 #include "guest_channel.h"
+#include "guest_choice.h"
 #include "guest_counter.h"
 #include "guest_port.h"
 #include "guest_system.h"
@@ -216,7 +217,13 @@ static int report_end(const struct guest_trial *trial, bool failed)
 				      failed ? "failed" : "ok", "reason", reason));
 }
 
-int guest_trial_run(const struct guest_job *job, const struct guest_trial *trial)
+static int report_skip(const struct guest_trial *trial, const char *reason)
+{
+	guest_say("trial %d: skipped: %s", trial->slot, reason);
+	return channel_line(json_pack("{s:i, s:s}", "trial_skip", trial->slot, "reason", reason));
+}
+
+static int run(const struct guest_job *job, const struct guest_trial *trial)
 {
 	struct conversation talk = {
 		.job = job,
@@ -235,7 +242,15 @@ int guest_trial_run(const struct guest_job *job, const struct guest_trial *trial
 	return result ? result : report_end(trial, failed);
 }
 
-static int probe(const struct guest_job *job, enum side side)
+int guest_trial_run(const struct guest_job *job, struct guest_trial *trial)
+{
+	char reason[sizeof(failure.reason)];
+
+	guest_choose(job->probes, trial, reason, sizeof(reason));
+	return *reason ? report_skip(trial, reason) : run(job, trial);
+}
+
+static int probe(struct guest_job *job, enum side side)
 {
 	const char *ifname = job->ends[side].ifname;
 	char *const argv[] = {"xdprepro-agent", "probe", (char *)ifname, NULL};
@@ -250,15 +265,17 @@ static int probe(const struct guest_job *job, enum side side)
 		result = fail_because(ETIMEDOUT, side_names[side], "probe",
 				      "the agent did not answer within %.0f s", ANSWER_S);
 	if (result > 0)
-		result = take_message(side, line, "") < 0
-				 ? fail_result()
-				 : channel_line(json_pack("{s:s, s:o}", "probe", side_names[side],
-							  "msg", json_loads(line, 0, NULL)));
+		result = take_message(side, line, "");
+	if (!result) {
+		job->probes[side] = json_loads(line, 0, NULL);
+		result = channel_line(json_pack("{s:s, s:O}", "probe", side_names[side], "msg",
+						job->probes[side]));
+	}
 	guest_agent_end(&agent, now_ns() + (int64_t)(ANSWER_S * NS_PER_S));
 	return result;
 }
 
-int guest_probe(const struct guest_job *job)
+int guest_probe(struct guest_job *job)
 {
 	int result = probe(job, SIDE_DUT);
 

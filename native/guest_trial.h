@@ -5,12 +5,12 @@
 #include "guest_job.h"
 
 /* Ask the agent about both ports, and hand on what it says. */
-int guest_probe(const struct guest_job *job);
+int guest_probe(struct guest_job *job);
 
 /*
  * One trial from `trial` to `trial_end` on the channel; that it failed is told there. A failure
  * here means that no other trial can go well.
  */
-int guest_trial_run(const struct guest_job *job, const struct guest_trial *trial);
+int guest_trial_run(const struct guest_job *job, struct guest_trial *trial);
 
 #endif
