@@ -21,11 +21,11 @@
 #define REAP_STEP_NS NS_PER_MS
 #define EXIT_NO_START 127
 
-static void run(enum side side, char *const argv[], bool yields, int in, int out)
+static void run(enum side side, char *const argv[], bool urgent, int in, int out)
 {
-	const struct sched_param none = {0};
+	const struct sched_param lowest = {.sched_priority = 1};
 
-	if (yields && sched_setscheduler(0, SCHED_IDLE, &none))
+	if (urgent && sched_setscheduler(0, SCHED_FIFO, &lowest))
 		_exit(EXIT_NO_START);
 	if (guest_netns_enter(side))
 		_exit(EXIT_NO_START);
@@ -35,7 +35,7 @@ static void run(enum side side, char *const argv[], bool yields, int in, int out
 	_exit(EXIT_NO_START);
 }
 
-int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[], bool yields)
+int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[], bool urgent)
 {
 	int in[2], out[2];
 
@@ -49,7 +49,7 @@ int guest_agent_start(struct guest_agent *agent, enum side side, char *const arg
 	}
 	agent->pid = fork();
 	if (!agent->pid)
-		run(side, argv, yields, in[0], out[1]);
+		run(side, argv, urgent, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
 	agent->in = in[1];

@@ -24,10 +24,10 @@ struct guest_agent {
 };
 
 /*
- * `argv` ends with NULL; its first word is the agent's name. One that yields runs when nobody else
- * wants to.
+ * `argv` ends with NULL; its first word is the agent's name. An urgent one runs as soon as it has
+ * something to do.
  */
-int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[], bool yields);
+int guest_agent_start(struct guest_agent *agent, enum side side, char *const argv[], bool urgent);
 
 /* Kill it unless it ended by itself before the deadline, and reap it. */
 void guest_agent_end(struct guest_agent *agent, int64_t deadline_ns);

@@ -42,6 +42,15 @@ static bool is_counted(const struct guest_trial *trial)
 	return json_integer_value(get_number(trial, SIDE_TESTER, "count")) > 0;
 }
 
+/* Sockets that are polled without end leave the CPU to nobody. */
+static bool spins(const struct guest_trial *trial)
+{
+	json_t *xsk = json_object_get(trial->specs[SIDE_DUT], "xsk");
+	const char *wakeup = json_string_value(json_object_get(xsk, "wakeup"));
+
+	return wakeup && !strcmp(wakeup, "busy");
+}
+
 /* The text of the agent as it is, within a line of ours. */
 static int hand_on(const struct guest_trial *trial, enum side side, const char *message)
 {
@@ -130,9 +139,8 @@ static int ask(struct conversation *talk, enum side side, const char *name, cons
 static int start(struct conversation *talk, enum side side)
 {
 	static char *const argv[] = {"xdprepro-agent", "trial", NULL};
-	/* Else it would send all before an application with sockets gets a turn. */
-	bool yields = side == SIDE_TESTER && is_counted(talk->trial);
-	int result = guest_agent_start(&talk->agents[side], side, argv, yields);
+	bool urgent = side == SIDE_DUT && is_counted(talk->trial) && !spins(talk->trial);
+	int result = guest_agent_start(&talk->agents[side], side, argv, urgent);
 
 	if (!result)
 		result = guest_agent_send(&talk->agents[side], talk->trial->specs[side]);
