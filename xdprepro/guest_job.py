@@ -10,10 +10,10 @@ from xdprepro.lab import Lab
 from xdprepro.suite import Case
 from xdprepro.trial import Cpus, dut_spec, generator_spec
 
-# Packets of the short and the long window of a counted case. Those of a socket fit into its ring, so that none is lost
-# while the application waits for the only CPU.
-WINDOWS = (2048, 8192)
-SOCKET_WINDOWS = (512, 1536)
+# Packets of the windows of a counted case: one in which the kernel's allocators grow to what it takes, then the short
+# and the long one. Those of a socket fit into its ring, so that none is lost while the application waits for the CPU.
+WINDOWS = (2048, 2048, 8192)
+SOCKET_WINDOWS = (512, 512, 1536)
 QUIET_S = 3600.0  # between two samples of a counted trial, so that none falls into its window
 ONE_CPU = Cpus(sampler=0, app=0, generators=(0,))
 # The JIT is what everybody runs; its addresses are what names a program.
@@ -69,7 +69,7 @@ def counted(case: Case) -> Case:
 
 
 def plan_slots(cells: Iterable[Cell], *, counting: bool, trials: int = 1) -> tuple[Slot, ...]:
-    """The trials of one boot, case by case: the short and the long window, or as many measurements of a rate."""
+    """The trials of one boot, case by case: its windows, or as many measurements of a rate."""
     slots: list[Slot] = []
     for cell in cells:
         windows = SOCKET_WINDOWS if cell.case.kind.uses_xsk else WINDOWS
