@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vm
 DEADLINE_S = 240.0
 COUNT = 700
 SHORT: Line = {"settle_s": 0.01, "measure_s": 0.05, "interval_s": 0.01}
-DROP, TX, BROKEN, TIMED = range(4)
+DROP, TX, BROKEN, TIMED, REFUSED, CHOSEN = range(6)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,8 @@ def veth(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Boot:
         (dut_spec("xdp.tx.swap-macs", "forward"), generator_spec(COUNT)),
         (dut_spec("xdp.no-such-case"), generator_spec(COUNT)),
         (dut_spec(**SHORT), generator_spec(0, interval_s=0.01)),
+        (dut_spec(xsk={"bind_mode": "zero-copy"}), generator_spec(COUNT)),
+        (dut_spec(), [generator_spec(COUNT, generator="pktgen"), generator_spec(COUNT, generator="af-packet")]),
         sysctls={"net/core/bpf_jit_enable": "1", "net/core/no_such_setting": "1"},
         probe=True,
     )
@@ -56,8 +58,8 @@ def test_lines_come_in_the_order_of_the_work(veth: Boot) -> None:
     assert veth.failure is None
     order = keys_of(veth.lines)
     assert order[:3] == ["guest", "probe", "probe"]
-    assert order[3:11] == ["trial", "trial_end"] * 4
-    assert set(order[11:-1]) == {"kallsyms"}
+    assert order[3:-1][:11] == [*["trial", "trial_end"] * 4, "trial_skip", "trial", "trial_end"]
+    assert set(order[14:-1]) == {"kallsyms"}
     assert order[-1] == "end"
 
 
@@ -99,6 +101,18 @@ def test_trial_that_fails_is_told_and_the_next_goes_on(veth: Boot) -> None:
     assert end["status"] == "failed"
     assert "xdp.no-such-case" in end["reason"]
     assert find_end(veth.lines, TIMED)["status"] == "ok"
+
+
+def test_trial_that_the_port_cannot_do_is_skipped_with_the_reason(veth: Boot) -> None:
+    skipped = {line["trial_skip"]: line["reason"] for line in veth.lines if "trial_skip" in line}
+    assert list(skipped) == [REFUSED]
+    assert skipped[REFUSED].startswith("DUT dut0 has no xsk zero copy: dut0 queue 0: ")
+
+
+def test_first_generator_that_the_port_has_is_taken(veth: Boot) -> None:
+    ready = [line["msg"] for line in veth.lines if line.get("slot") == CHOSEN and "ready" in line["msg"]]
+    assert [message["generator"]["generator"] for message in ready if "generator" in message] == ["af-packet"]
+    assert find_end(veth.lines, CHOSEN)["status"] == "ok"
 
 
 def test_trial_without_a_count_is_measured_for_its_time(veth: Boot) -> None:
