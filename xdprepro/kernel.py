@@ -21,7 +21,7 @@ PACKAGE = r"(?P<name>[a-z0-9][a-z0-9.+-]*)(=(?P<version>[A-Za-z0-9.+:~-]+))?(@(?
 # By kind: the pattern of what follows the colon, and how it is spelled.
 FORMS = {
     "git": (r"(?P<name>.+)@(?P<ref>[^@]+)", "git:URL-or-path@ref"),
-    "tarball": (r"(?P<name>.+?)(,sha256=(?P<sha256>[^,]*))?", "tarball:path-or-URL[,sha256=HEX]"),
+    "tarball": (r"(?P<name>((?!,sha256=).)+)(,sha256=(?P<sha256>[^,]+))?", "tarball:path-or-URL[,sha256=HEX]"),
     "deb": (PACKAGE, "deb:package[=version][@suite]"),
     "deb-src": (PACKAGE, "deb-src:package[=version][@suite]"),
     "image": (

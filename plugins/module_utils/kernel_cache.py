@@ -24,6 +24,7 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.5
+TELLING = ("E: ", "fatal: ", "tar: ")  # how apt, git and tar begin the line that says what is wrong
 
 State = dict[str, Any]
 
@@ -155,14 +156,16 @@ def size_of(directory: Path) -> int:
 
 
 def run(argv: Sequence[str | Path], *, what: str, poll: Callable[[], None] | None = None) -> str:
-    """The output of a command; its last line of stderr is the failure. `poll` is called while it runs."""
+    """The output of a command, or a failure with the line of stderr that tells why; `poll` is called while it runs."""
     with _start(argv) as child:
         done = _wait(child, poll)
     if child.returncode:
         lines = done[1].strip().splitlines() or [f"exit status {child.returncode}"]
         if any("No space left on device" in line for line in lines):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), what)
-        raise KernelFailure("command_failed", f"{what}: {Path(argv[0]).name}: {lines[-1]}")
+        # What fails because of it comes later.
+        telling = next((line for line in lines if line.startswith(TELLING)), lines[-1])
+        raise KernelFailure("command_failed", f"{what}: {Path(argv[0]).name}: {telling}")
     return done[0]
 
 

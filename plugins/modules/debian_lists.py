@@ -180,8 +180,9 @@ def read_suites(directory: Path, params: State) -> State:
         else:
             index["suites"].append(suite)
     if not index["suites"]:
-        reason = next(iter(index["skipped"].values()))
-        raise KernelFailure("no_mirror", f"{mirrors['main']}: no suite can be read: {reason}", hint=MIRROR_HINT)
+        # That a mirror does not have all suites is no reason; that it cannot be reached or verified is.
+        reasons = sorted(index["skipped"].values(), key=lambda reason: "does not have a Release file" in reason)
+        raise KernelFailure("no_mirror", f"{mirrors['main']}: no suite can be read: {reasons[0]}", hint=MIRROR_HINT)
     return index
 
 
