@@ -25,6 +25,7 @@ from xdprepro.trial import read_agent_version
 BOOT_S = 25.0  # one boot with its trials: a first guess, for the time left
 START_S = 60.0  # from QEMU's start to the first trial, on a slow machine; each trial has its own time on top
 TRIAL_S = 20.0
+CONSOLE_LINES = 3  # of a guest that failed, in the reason; the archive has them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def _measure_port(lab: Lab, variant: Variant, setup: Setup, cells: Sequence[Cell
 
 def _give_up(one: Booted, slots: Sequence[Slot]) -> Booted:
     """A boot in which none of these trials was begun: they have failed with what ended it."""
-    reason = one.boot.failure.message if one.boot.failure else "the guest ended without it"
+    reason = _why(one.boot.failure) if one.boot.failure else "the guest ended without it"
     lost = tuple(Said(slot, ended=True, status="failed", reason=reason) for slot in slots)
     return replace(one, report=replace(one.report, trials=one.report.trials + lost))
 
@@ -242,6 +243,13 @@ def _boot(lab: Lab, variant: Variant, setup: Setup, slots: Sequence[Slot], place
     return Booted(port, begin_utc_ns, boot, report, guest.read_profiles(boot) if setup.counting else {})
 
 
+def _why(failure: guest.Failure) -> str:
+    """The kind, what happened, and what the console showed last where that says more."""
+    last = [line.strip() for line in failure.console_tail.splitlines() if line.strip()][-CONSOLE_LINES:]
+    told = failure.kind == "guest_error" or not last
+    return f"{failure.kind}: {failure.message}" + ("" if told else f"; console: {' | '.join(last)}")
+
+
 def _timed_s(slot: Slot) -> float:
     return 0.0 if slot.packets else slot.cell.case.settle_s + slot.cell.case.measure_s
 
@@ -251,7 +259,7 @@ def _explain_end(report: Report, boot: guest.Boot) -> Report:
     if not boot.failure:
         return report
     trials = tuple(
-        said if said.ended else replace(said, ended=True, status="failed", reason=boot.failure.message)
+        said if said.ended else replace(said, ended=True, status="failed", reason=_why(boot.failure))
         for said in report.trials
     )
     return replace(report, trials=trials)

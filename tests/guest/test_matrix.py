@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`xdprepro run` on a lab of guests: what is counted is the same whatever happens around it, and faults are told."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+from xdprepro import archive
+from xdprepro.errors import FAILED, USAGE
+from xdprepro.kernel import Kernel
+from xdprepro.sample import Run, TrialKey
+
+pytestmark = pytest.mark.vm
+
+DROP = "xdp.drop.no-touch.native.60B.port-veth"
+XSK = "xsk.rxdrop.native.copy.60B.wakeup-poll.port-veth"
+SHORT, LONG = 1, 2  # trials of a counted case; the first is its warm-up
+
+
+def run(place: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    place.mkdir(exist_ok=True)
+    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(place), "--json", *args]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
+
+
+def runs_of(done: "subprocess.CompletedProcess[str]") -> list[Run]:
+    assert done.returncode == 0, done.stderr
+    return [
+        archive.load_run(archive.find_run(Path(one["path"]).parent, one["run_id"])) for one in json.loads(done.stdout)
+    ]
+
+
+@pytest.fixture(scope="module")
+def twice(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two boots of one kernel, at once."""
+    cases = ["--case", "xdp.drop.no*", "--case", "xsk*"]
+    place = tmp_path_factory.mktemp("twice")
+    (one,) = runs_of(run(place, "--lab", "vm", "--kernel", kernel.key, "--repeat", "2", "--jobs", "2", *cases))
+    return one
+
+
+def costs(run: Run, case_id: str, boot: int, side: str) -> dict[str, int]:
+    """Instructions of each function in the long window beyond those in the short one."""
+    sums: dict[str, int] = {}
+    for trial, sign in ((SHORT, -1), (LONG, 1)):
+        (one,) = (t for t in run.trials if t.key == TrialKey(case_id, boot, trial))
+        assert one.profile is not None
+        for row in one.profile.rows:
+            if row.side == side:
+                sums[row.function] = sums.get(row.function, 0) + sign * row.insn
+    return {function: insn for function, insn in sums.items() if insn}
+
+
+@contextmanager
+def start_load() -> Iterator[None]:
+    """Keep this machine's CPUs busy with something else."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.parametrize("case_id", [DROP, XSK])
+def test_second_boot_counts_what_the_first_did(twice: Run, case_id: str) -> None:
+    first, second = (costs(twice, case_id, boot, "receive") for boot in (0, 1))
+    assert first == second
+    assert first["bpf:xdp_drop_no_tou (dut)" if case_id == DROP else "__xsk_map_redirect"] > 0
+
+
+def test_run_says_what_was_booted(twice: Run, kernel: Kernel) -> None:
+    assert (twice.status, twice.lab_kind) == ("complete", "vm")
+    assert [boot.port for boot in twice.boots] == ["veth", "veth"]
+    # Chance repeats like everything else in a guest, so equal boots have equal ids.
+    assert len({boot.boot_id for boot in twice.boots}) == 1
+    assert twice.fingerprint["kernel"]["spec"] == kernel.spec
+    assert twice.fingerprint["kernel"]["image_sha256"] == kernel.image_sha256
+    assert twice.fingerprint["ports"]["veth"]["dut"]["driver"] == "veth"
+    assert {"suite", "kernel_config", "console.boot0", "qemu.boot1"} <= twice.documents.keys()
+    assert "xdprepro: run trials" in twice.documents["console.boot0"]
+
+
+def test_every_packet_was_counted(twice: Run) -> None:
+    packets = {trial.key: trial.profile.packets for trial in twice.trials if trial.profile}
+    assert [packets[TrialKey(DROP, 0, trial)] for trial in range(3)] == twice.cases[DROP]["packets"]
+    assert [packets[TrialKey(XSK, 1, trial)] for trial in range(3)] == twice.cases[XSK]["packets"]
+
+
+def test_another_history_and_a_busy_machine_change_no_count(twice: Run, kernel: Kernel, tmp_path: Path) -> None:
+    """Other memory, another argument, another order and number of guests, and a machine without a free CPU."""
+    lab = tmp_path / "other"
+    shutil.copytree(ROOT / "inventory/vm", lab)
+    settings = lab / "group_vars/all.yml"
+    settings.write_text(settings.read_text().replace("lab_memory_mib: 1024", "lab_memory_mib: 700"))
+    with start_load():
+        done = run(
+            tmp_path / "runs",
+            *("--lab", str(lab), "--kernel", kernel.key, "--cmdline", "xdprepro.no=1 loglevel=7"),
+            *("--case", "xdp.drop.no*", "--case", "xdp.drop.read*"),
+        )
+    (other,) = runs_of(done)
+    assert other.boots[0].cmdline.endswith("xdprepro.no=1 loglevel=7")
+    assert costs(other, DROP, 0, "receive") == costs(twice, DROP, 0, "receive")
+
+
+def test_kernel_that_panics_is_a_failed_run_with_its_last_words(kernel: Kernel, tmp_path: Path) -> None:
+    args = (
+        "--lab",
+        "vm",
+        "--kernel",
+        kernel.key,
+        "--cmdline",
+        "rdinit=/nothing init=/nothing",
+        "--case",
+        "xdp.drop.no*",
+    )
+    done = run(tmp_path / "runs", *args)
+    assert done.returncode == FAILED
+    (said,) = json.loads(done.stdout)
+    assert said["status"] == "failed"
+    assert "panic" in done.stderr
+    (failed,) = [archive.load_run(archive.find_run(tmp_path / "runs", said["run_id"]))]
+    assert {trial.status for trial in failed.trials} == {"failed"}
+    assert all("panic" in trial.reason for trial in failed.trials)
+    assert "Kernel panic" in failed.documents["console.boot0"]
+
+
+def test_kernel_without_a_driver_is_skipped_by_name(kernel: Kernel, tmp_path: Path) -> None:
+    """Modules of another kernel, without the one that is wanted."""
+    assert kernel.modules
+    modules = tmp_path / "modules"
+    shutil.copytree(kernel.modules, modules, ignore=shutil.ignore_patterns("sound", "fs", "gpu", "media", "igb"))
+    dep = modules / "modules.dep"
+    dep.write_text("".join(line for line in dep.read_text().splitlines(keepends=True) if "/igb/" not in line))
+    spec = f"image:{kernel.image},modules={modules}"
+    done = run(tmp_path / "runs", "--lab", "vm", "--kernel", spec, "--port", "igb", "--case", "xdp.drop.no*")
+    assert done.returncode == FAILED
+    assert "skipped" in done.stderr
+    assert "igb" in done.stderr
+    assert "nothing was measured" in done.stderr
+
+
+def test_kernel_that_cannot_open_the_channel_says_so_on_its_console(kernel: Kernel, tmp_path: Path) -> None:
+    done = run(tmp_path / "runs", "--lab", "vm", "--kernel", f"image:{kernel.image}", "--case", "xdp.drop.no*")
+    assert done.returncode == FAILED
+    assert "no_result: " in done.stderr
+    assert "console: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--lab", "vm"), "none is named"),
+        (("--lab", "veth", "--kernel", "deb:6.1"), "--kernel is for labs that boot kernels"),
+        (("--lab", "veth", "--memory"), "--memory is for labs that boot kernels"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--port", "e1000"), "--port is 'e1000'"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--accel", "hvf"), "--accel is 'hvf'"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--accel", "tcg", "--memory"), "--memory counts"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--runs", "2"), "--runs has no meaning"),
+        (("--lab", "vm", "--kernel", "floppy:6.1"), "floppy"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+    done: Any = run(tmp_path / "runs", *args)
+    assert done.returncode == USAGE
+    assert words in done.stderr
