@@ -101,14 +101,17 @@ def _make_trial(lab: Lab, port: str, number: int, slot: Slot) -> dict[str, Any]:
     if slot.packets:
         dut |= {"settle_s": 0.0, "measure_s": QUIET_S, "interval_s": QUIET_S}
         tester |= {"interval_s": QUIET_S, "count": slot.packets, "window": number}
-    return {"slot": number, "dut": dut, "tester": [tester | {"generator": one} for one in generators_for(case)]}
+    return {"slot": number, "dut": dut, "tester": [tester | {"generator": one} for one in generators_for(case, port)]}
 
 
-def generators_for(case: Case) -> tuple[str, ...]:
+def generators_for(case: Case, port: str) -> tuple[str, ...]:
     """The generators to try, the best first: live frames enter a port only where the receiving end has native XDP."""
     if case.generator != "auto":
         return (case.generator,)
-    return ("live-frames", "af-packet") if case.attach_mode == "native" else ("af-packet",)
+    # virtio_net moves a frame's data to make room for its header, and kernels before 6.2 hand such live frames out
+    # again as they are: half of them are lost. One generator for all kernels, or none could be compared.
+    live = case.attach_mode == "native" and port != "virtio-net"
+    return ("live-frames", "af-packet") if live else ("af-packet",)
 
 
 def read_report(lines: Iterable[Mapping[str, Any]], slots: Sequence[Slot]) -> Report:
