@@ -10,16 +10,20 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import kernel_cache
+from ansible_collections.xdprepro.lab.plugins.modules import kernel_config
 from conftest import ROOT, need
 
 from xdprepro import cmd
 from xdprepro.kernel import cache_directory, read_kernel
+from xdprepro.kernels import fetch_source, find_kernel
 
 SOURCE = "linux-source-6.1"
 CHANGED = Path("init/main.c")
@@ -39,31 +43,30 @@ PLAY = """\
   tasks:
     - block:
         - ansible.builtin.include_role:
-            name: xdprepro.lab.{role}
+            name: xdprepro.lab.kernel_build
         - ansible.builtin.copy:
-            content: "{{{{ {{'answer': {answer}}} | to_json }}}}"
-            dest: "{{{{ test_result }}}}"
+            content: "{{ __kernel_build_made | to_json }}"
+            dest: "{{ test_result }}"
             mode: "0644"
       rescue:
         - ansible.builtin.copy:
-            content: "{{{{ ansible_failed_result | to_json }}}}"
-            dest: "{{{{ test_result }}}}"
+            content: "{{ ansible_failed_result | to_json }}"
+            dest: "{{ test_result }}"
             mode: "0644"
 """
 
 
-def start_play(directory: Path, role: str, answer: str, variables: dict[str, Any], *, under: list[str]) -> Any:
-    """Plain Ansible; the answer or the failure comes in the file `result`."""
-    directory.mkdir(parents=True, exist_ok=True)
+def start_play(directory: Path, variables: dict[str, Any], under: tuple[str, ...]) -> Any:
+    """Plain Ansible, without our package; the answer or the failure comes in the file `result`."""
     playbook = directory / "play.yml"
-    playbook.write_text(PLAY.format(role=role, answer=answer))
+    playbook.write_text(PLAY)
     extra = {**variables, "test_result": str(directory / "result"), "ansible_python_interpreter": sys.executable}
     program = Path(sys.executable).parent / "ansible-playbook"
     # An interrupted test leaves no compiler behind.
     guard = ["setpriv", "--pdeathsig", "TERM"]
     argv: list[str | Path] = [*under, *guard, program, "-i", "localhost,", "-c", "local", playbook]
-    argv += ["-e", json.dumps(extra)]
     env = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    argv += ["-e", json.dumps(extra)]
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -98,29 +101,18 @@ class Builder:
             "kernel_build_config_base": self.base,
             "kernel_build_config_fragments": [str(fragment)],
         }
-        return start_play(fragment.parent, "kernel_build", "__kernel_build_made", variables, under=list(self.under))
+        return start_play(fragment.parent, variables, self.under)
 
     def build(self, name: str) -> dict[str, Any]:
         """The answer of the last task, or the failure."""
-        result = end_play(self.start(name), self.directory / name)
-        answer: dict[str, Any] = result.get("answer", result)
-        return answer
+        return end_play(self.start(name), self.directory / name)
 
 
 @pytest.fixture(scope="session")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source() -> Path:
     """The distribution's source of a kernel, fetched once."""
     need(shutil.which("flex") is not None, "no tools to build a kernel: run 'make setup'")
-    directory = tmp_path_factory.mktemp("source")
-    variables = {
-        "kernel_source_kind": "deb-src",
-        "kernel_source_name": SOURCE,
-        "kernel_source_cache": str(cache_directory()),
-    }
-    play = start_play(directory, "kernel_source", "kernel_source_tree", variables, under=[])
-    result = end_play(play, directory)
-    assert "answer" in result, result
-    return Path(result["answer"])
+    return fetch_source(f"deb-src:{SOURCE}").tree
 
 
 def link_tree(source: Path, tree: Path) -> Path:
@@ -196,22 +188,20 @@ def test_functions_start_at_multiples_of_a_cache_line(builder: Builder, first: d
 
 
 def test_no_path_of_this_machine_is_in_the_kernel(builder: Builder, first: dict[str, Any]) -> None:
-    image = next((builder.cache / "builds").glob("6.*/vmlinux")).read_bytes()
+    kernel = read_kernel(entry_of(builder, first))
+    image = Path(kernel.source["build_directory"], "vmlinux").read_bytes()
     assert str(builder.tree).encode() not in image
     assert str(builder.cache).encode() not in image
     assert b"xdprepro@xdprepro" in image
 
 
-def test_what_was_built_is_not_built_again(builder: Builder, first: dict[str, Any]) -> None:
-    again = builder.build("again")
-    assert again["key"] == first["key"]
-    assert not again["changed"]
-
-
-def test_a_whole_configuration_gives_the_kernel_it_came_from(builder: Builder, first: dict[str, Any]) -> None:
+def test_a_whole_configuration_gives_the_kernel_it_came_from_which_is_not_built_again(
+    builder: Builder, first: dict[str, Any]
+) -> None:
     config = entry_of(builder, first) / "config"
     answer = replace(builder, base=str(config), fragment="# Nothing more is asked for.\n").build("whole")
     assert answer["key"] == first["key"]
+    assert not answer["changed"]
 
 
 def test_a_line_that_comes_and_goes_gives_another_kernel_and_then_the_first_again(
@@ -234,9 +224,22 @@ def test_of_two_builds_of_one_key_one_waits_and_finds_it(builder: Builder, first
     twin = replace(builder, source_id="twins")
     plays = {name: twin.start(name) for name in ("one", "two")}
     answers = [end_play(play, builder.directory / name) for name, play in plays.items()]
-    keys = {answer["answer"]["key"] for answer in answers}
-    assert len(keys) == 1
-    assert sorted(answer["answer"]["changed"] for answer in answers) == [False, True]
+    assert len({answer["key"] for answer in answers}) == 1
+    assert sorted(answer["changed"] for answer in answers) == [False, True]
+
+
+def test_a_source_that_changes_while_it_is_built_gives_no_kernel(builder: Builder, first: dict[str, Any]) -> None:
+    moving = replace(builder, source_id="moving")
+    log = Path(read_kernel(entry_of(builder, first)).source["build_directory"], "build.log")
+    log.unlink()
+    play = moving.start("moving")
+    while not log.exists() or not log.read_text():
+        assert play.poll() is None
+        time.sleep(0.1)
+    (builder.tree / CHANGED).touch()
+    failure = end_play(play, builder.directory / "moving")
+    assert failure["reason"] == "source_changed"
+    assert failure["msg"].startswith(f"{CHANGED} changed")
 
 
 def test_a_source_that_does_not_build_names_its_first_error_and_keeps_the_log(
@@ -254,40 +257,60 @@ def test_a_source_that_does_not_build_names_its_first_error_and_keeps_the_log(
     assert [path.name for path in (builder.cache / "kernels").iterdir() if not (path / "manifest.json").exists()] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "fact"),
-    [
-        ("CONFIG_XDP_SOCKETS=y", "CONFIG_XDP_SOCKETS is n, and"),
-        ("# CONFIG_X86_64 is not set", "CONFIG_X86_64 is y, and"),
-        ("CONFIG_NO_SUCH_SYMBOL=y", "CONFIG_NO_SUCH_SYMBOL is n, and"),
-    ],
-)
-def test_a_symbol_that_kconfig_drops_is_named_with_its_value_and_reason(builder: Builder, line: str, fact: str) -> None:
-    fragment = f"{LEAST}\n# For the sake of the test.\n{line}\n"
-    failure = replace(builder, fragment=fragment).build(f"lost {line}")
-    assert failure["reason"] == "config_lost"
-    assert fact in failure["msg"]
-    assert "(For the sake of the test.)" in failure["msg"]
-    assert failure["msg"].count("CONFIG_") == 1
+def configure(builder: Builder, fragment: str, **change: Any) -> kernel_cache.KernelFailure:
+    """The failure of the module, without Ansible."""
+    params = {"tree": builder.tree, "cache": builder.cache, "cc": "gcc", "base": "", "progress": ""}
+    texts = {"fragments": {"mine": fragment}, "recipes": (ROOT / "xdprepro/recipes.toml").read_text()}
+    with pytest.raises(kernel_cache.KernelFailure) as caught:
+        kernel_config.work(params | texts | change, False)
+    return caught.value
+
+
+def test_symbols_that_kconfig_drops_are_named_with_value_and_reason(builder: Builder) -> None:
+    failure = configure(
+        builder,
+        f"""{LEAST}
+# For sockets.
+CONFIG_XDP_SOCKETS=y
+
+# For old times' sake.
+# CONFIG_X86_64 is not set
+CONFIG_NO_SUCH_SYMBOL=250
+
+# Not for this one.
+#: required before 6.1
+CONFIG_NO_SUCH_SYMBOL_EITHER=y
+""",
+    )
+    assert failure.reason == "config_lost"
+    assert str(failure).split("; ") == [
+        "CONFIG_XDP_SOCKETS is n, and mine requires y (For sockets.)",
+        "CONFIG_X86_64 is y, and mine requires n (For old times' sake.)",
+        "CONFIG_NO_SUCH_SYMBOL is n, and mine requires 250 (For old times' sake.)",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("change", "reason", "fact"),
+    ("fragment", "change", "reason", "fact"),
     [
-        ({"fragment": "# Reason.\nCONFIG_A=maybe\n"}, "bad_config", "least.config:2: 'CONFIG_A=maybe'"),
-        ({"tree": Path("/usr")}, "no_source", "/usr: no source of a Linux kernel"),
+        ("# Reason.\nCONFIG_A=maybe\n", {}, "bad_config", "mine:2: 'CONFIG_A=maybe'"),
+        (LEAST, {"recipes": "[[recipe]]\nname = 'r'"}, "bad_config", "recipe r: no commits, kernels, reason"),
+        (LEAST, {"tree": "/usr"}, "no_source", "/usr: no source of a Linux kernel for x86"),
+        (LEAST, {"cc": "gcc-2.95"}, "no_tool", "gcc-2.95: not found"),
     ],
 )
-def test_what_cannot_be_built_is_refused(builder: Builder, change: dict[str, Any], reason: str, fact: str) -> None:
-    failure = replace(builder, **change).build(f"refused {reason}")
-    assert failure["reason"] == reason
-    assert fact in failure["msg"]
+def test_what_cannot_be_built_is_refused(
+    builder: Builder, fragment: str, change: dict[str, Any], reason: str, fact: str
+) -> None:
+    failure = configure(builder, fragment, **change)
+    assert failure.reason == reason
+    assert fact in str(failure)
 
 
 @pytest.mark.usefixtures("root_user")
 def test_a_full_disk_is_told_apart_from_a_source_that_does_not_build(builder: Builder, tmp_path: Path) -> None:
-    """A disk of a few megabytes, which only the play sees."""
-    mount = f'mount -t tmpfs -o size=6m none "{tmp_path}" && exec "$@"'
+    """A disk of two megabytes, which only the play sees."""
+    mount = f'mount -t tmpfs -o size=2m none "{tmp_path}" && exec "$@"'
     under = ("unshare", "--mount", "sh", "-c", mount, "sh")
     failure = replace(builder, cache=tmp_path, under=under).build("full")
     assert failure["reason"] == "no_space"
@@ -302,3 +325,14 @@ def test_the_same_kernel_comes_of_another_path_without_any_object_of_the_first(
     answer = elsewhere.build("elsewhere")
     assert answer["key"] == first["key"]
     assert files_of(entry_of(elsewhere, answer)) == files_of(entry_of(builder, first))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["5.10", "6.1", "6.12"])
+def test_the_micro_guests_kernel_is_built_of_every_series(series: str) -> None:
+    kernel = find_kernel(f"deb-src:linux-source-{series}", config="tiny")
+    assert kernel.release.startswith(f"{series}.")
+    assert kernel.system_map is not None
+    lines = (line.split() for line in kernel.system_map.read_text().splitlines())
+    names = {name for _, _, name in lines}
+    assert {"veth_poll", "igb_poll", "virtnet_poll", "xsk_generic_rcv", "xsk_diag_handler_dump"} <= names
