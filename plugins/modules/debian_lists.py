@@ -76,6 +76,7 @@ fresh:
   returned: success
 """
 
+import hashlib
 import json
 import os
 import re
@@ -104,7 +105,6 @@ CONFIGURATION = """\
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 Dir::State "{directory}";
-Dir::State::Lists "{directory}/lists";
 Dir::State::status "{directory}/status";
 Dir::Cache "{directory}/cache";
 Dir::Etc::sourceparts "-";
@@ -113,7 +113,6 @@ Dir::Etc::preferencesparts "-";
 APT::Architecture "amd64";
 APT::Architectures {{ "amd64"; }};
 APT::Sandbox::User "{user}";
-APT::Get::List-Cleanup "false";
 APT::Get::AllowUnauthenticated "false";
 APT::Update::Error-Mode "any";
 Acquire::Check-Valid-Until "false";
@@ -172,9 +171,8 @@ def read_suites(directory: Path, params: State) -> State:
     for done, suite in enumerate(wanted):
         kernel_cache.tell(params["progress"], f"package lists: {suite}, {done + 1} of {len(wanted)}")
         mirror = mirrors["security" if suite.endswith("-security") else "main"]
-        source = f"deb [arch=amd64 target=Packages signed-by={keyring}] {mirror} {suite} main\n"
         try:
-            index["packages"] += read_suite(configuration, suite, source)
+            index["packages"] += read_suite(configuration, suite, mirror, keyring)
         except KernelFailure as failure:
             index["skipped"][suite] = str(failure)
         else:
@@ -186,24 +184,24 @@ def read_suites(directory: Path, params: State) -> State:
     return index
 
 
-def read_suite(configuration: Path, suite: str, source: str) -> list[State]:
-    sources = configuration.with_name(f"{suite}.list")
-    sources.write_text(source)
-    options = ["-c", configuration, "-o", f"Dir::Etc::sourcelist={sources}"]
-    kernel_cache.run(["apt-get", *options, "-qq", "update"], what=suite)
-    form = "$(REPO_URI) $(FILENAME)"
-    targets = kernel_cache.run(["apt-get", *options, "indextargets", "--format", form], what=suite)
+def read_suite(configuration: Path, suite: str, mirror: str, keyring: Path) -> list[State]:
+    name = f"{suite}-{hashlib.sha256(mirror.encode()).hexdigest()[:8]}"
+    sources, lists = configuration.with_name(f"{name}.list"), configuration.with_name("lists") / name
+    sources.write_text(f"deb [arch=amd64 target=Packages signed-by={keyring}] {mirror} {suite} main\n")
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    # apt would spend most of its time on an index of all packages, of which we want few.
+    places = (f"Dir::Etc::sourcelist={sources}", f"Dir::State::Lists={lists}", "pkgCacheFile::Generate=false")
+    options = [word for place in places for word in ("-o", place)]
+    kernel_cache.run(["apt-get", "-c", configuration, *options, "-qq", "update"], what=suite)
     packages: list[State] = []
-    for target in targets.splitlines():
-        base_uri, _, path = target.partition(" ")
+    for path in lists.glob("*_Packages*"):
         text = kernel_cache.run([HELPER, "cat-file", path], what=suite)
-        packages += debian_index.parse_packages(text, suite, base_uri)
+        packages += debian_index.parse_packages(text, suite, mirror)
     return packages
 
 
 def write_configuration(directory: Path) -> Path:
-    for name in ("lists/partial", "cache/archives/partial"):
-        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
     (directory / "status").touch()
     path = directory / "apt.conf"
     # Everything is in a directory of the user's, where apt's own user may not even look.
