@@ -86,6 +86,11 @@ def test_address_has_its_function_or_none(address: int, name: str) -> None:
     assert find(address) == name
 
 
+def test_function_at_the_end_of_a_section_is_not_called_after_it() -> None:
+    text = "ffffffff81001000 T __softirqentry_text_end\nffffffff81001000 T __x86_indirect_thunk_array\n"
+    assert parse_kallsyms(text).find(0xFFFFFFFF81001010) == "__x86_indirect_thunk_array"
+
+
 def test_without_symbols_everything_in_the_kernel_is_unknown() -> None:
     assert parse_kallsyms("").find(0xFFFFFFFF81001010) == "unknown"
 

@@ -83,7 +83,7 @@ def test_veth_has_no_devices() -> None:
 
 def test_words_of_the_machine_come_last() -> None:
     (line,) = after(argv_of(Machine("veth", cmdline="mitigations=off")), "-append")
-    assert line == "console=ttyS0 nokaslr panic=-1 oops=panic nolapic_timer mitigations=off"
+    assert line == "console=ttyS0 nokaslr panic=-1 oops=panic nolapic_timer cryptomgr.notests mitigations=off"
 
 
 @pytest.mark.parametrize("accel", ["tcg", "kvm"])

@@ -35,8 +35,9 @@ CHANNELS: Mapping[str, tuple[str, ...]] = {
 CHANNEL_MODULES: Mapping[str, tuple[str, ...]] = {"virtio-serial": ("virtio_pci", "virtio_console"), "serial": ()}
 # Addresses that repeat, and an end at once where a user's machine would wait for somebody to look at it.
 CMDLINE = "console=ttyS0 nokaslr panic=-1 oops=panic"
-# Where an instruction is a nanosecond, measuring the local timer's frequency would take 200 million of them.
-COUNT_CMDLINE = "nolapic_timer"
+# Where an instruction is a nanosecond, measuring the local timer's frequency would take 200 million of them, and the
+# tests of ciphers that nobody here uses a billion, of which the slowest would run on into the first window.
+COUNT_CMDLINE = "nolapic_timer cryptomgr.notests"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ PAGE = 4096
 KERNEL_HALF = 1 << 63
 # Where text of the kernel itself ends; what comes after is not its last function.
 ENDS = ("_etext", "_einittext", "__init_end", "__end_rodata")
+# A section's begin and end have names of their own, and are where a function is, too.
+MARK = re.compile(r"_text_(start|end)|_thunk_(start|end)|_s?text|_etext")
 PREFIX = "__pfx_"  # room before a function, which call depth tracking fills with code
 SYMBOL = re.compile(r"([0-9a-f]{8,16}) [tTwW] (\S+)(?:\s+\[(\S+)\])?")
 
@@ -61,10 +63,10 @@ def join_kallsyms(lines: Iterable[dict[str, object]]) -> str:
     return "".join(str(line["kallsyms"]) for line in lines if "kallsyms" in line)
 
 
-def _plainness(symbol: tuple[str, str]) -> tuple[int, int, str]:
-    """Of the names of one address, the one that people say comes first: few `_` in front, short."""
+def _plainness(symbol: tuple[str, str]) -> tuple[bool, int, int, str]:
+    """Of the names of one address, the one that people say comes first: no section's, few `_` in front, short."""
     name = symbol[0]
-    return len(name) - len(name.lstrip("_")), len(name), name
+    return bool(MARK.search(name)), len(name) - len(name.lstrip("_")), len(name), name
 
 
 def _shown(name: str, module: str) -> str:
