@@ -66,6 +66,47 @@ def _format_boots(counts: CaseCounts) -> str:
     return f"{len(counts.boots)} {'equal' if counts.boots_agree else f'differ, spread {counts.spread:.2f}'}"
 
 
+def matrix_table(views: Sequence[RunView]) -> Table:
+    """The figures of several runs side by side: a row a case, a column a kernel as it was booted."""
+    names = _name_runs(views)
+    case_ids = dict.fromkeys(case_id for view in views for case_id in view.run.cases)
+    columns = (
+        Column("case_id", "case", words=True),
+        *(Column(view.run.run_id, name, INSN) for view, name in zip(views, names, strict=True)),
+        Column("sent_by", "sent by", words=True, once=True),
+        Column("note", "note", words=True, once=True),
+    )
+    rows = tuple(_matrix_row(views, names, case_id) for case_id in case_ids)
+    return Table("matrix", "Instructions per packet, on the sides under test", columns, rows, (NOT_TIME,))
+
+
+def _name_runs(views: Sequence[RunView]) -> list[str]:
+    """By kernel, and by command line and CPU model where they differ among the runs."""
+    facts = [
+        (view.run.fingerprint["kernel"]["release"], *(view.run.fingerprint["guest"][key] for key in ("cmdline", "cpu")))
+        for view in views
+    ]
+    differing = [at for at in range(3) if at == 0 or len({fact[at] for fact in facts}) > 1]
+    return [" ".join(fact[at] for at in differing if fact[at]) for fact in facts]
+
+
+def _matrix_row(views: Sequence[RunView], names: Sequence[str], case_id: str) -> dict[str, Any]:
+    counts = {view.run.run_id: case_counts(view, case_id) for view in views if case_id in view.run.cases}
+    sent_by = sorted({used for view in views for one in view.of_case(case_id) if (used := generator_used(one))})
+    unequal = [
+        f"{name}: boots {_format_boots(counts[view.run.run_id])}"
+        for view, name in zip(views, names, strict=True)
+        if view.run.run_id in counts and not counts[view.run.run_id].boots_agree
+    ]
+    return {
+        "case_id": case_id,
+        **{view.run.run_id: None for view in views},
+        **{run_id: one.figure for run_id, one in counts.items()},
+        "sent_by": ", ".join(sent_by),
+        "note": "; ".join([*(["not to be compared: sent differently"] if len(sent_by) > 1 else []), *unequal]),
+    }
+
+
 def count_cost_table(view: RunView) -> Table:
     """What a step costs in instructions per packet: the difference between cases that differ in it."""
     columns = (

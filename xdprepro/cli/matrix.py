@@ -2,18 +2,21 @@
 """xdprepro run on a lab that boots the kernels it measures."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from xdprepro import guest, kernels, matrix
+from xdprepro import archive, guest, kernels, matrix
 from xdprepro.bench import Outcome, Progress
-from xdprepro.cli.output import note
+from xdprepro.cli.output import note, print_tables
 from xdprepro.errors import USAGE, XdpreproError
+from xdprepro.exact import is_exact
+from xdprepro.exact_report import matrix_table
 from xdprepro.kernel import Kernel
 from xdprepro.lab import GUEST_PORTS, Lab
 from xdprepro.suite import Suite
+from xdprepro.view import view_run
 
 ACCELS = ("count", "auto", "kvm", "tcg")
 
@@ -30,6 +33,14 @@ class GuestOptions:
     accel: str = ""
     memory: bool = False
     jobs: int = 0
+
+
+def print_matrix(outcomes: Sequence[Outcome]) -> None:
+    """What was counted, kernel beside kernel; rates are left to `archive show`."""
+    views = [view_run(archive.load_run(outcome.path)) for outcome in outcomes]
+    counted = [view for view in views if is_exact(view)]
+    if counted:
+        print_tables([matrix_table(counted)])
 
 
 def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from xdprepro import archive, bench, provision
-from xdprepro.cli.matrix import ACCELS, GuestOptions, refuse_guest_options, run_guests
+from xdprepro.cli.matrix import ACCELS, GuestOptions, print_matrix, refuse_guest_options, run_guests
 from xdprepro.cli.output import Json, note, print_json, print_table, show_progress
 from xdprepro.cli.storage import ArchiveDir
 from xdprepro.cli.suites import SuiteName, load_suite
@@ -108,6 +108,14 @@ def run(
         else:
             outcomes = bench.run_suite(lab, suite, folder, runs=runs or 1, tell=tell, stopped=stopped)
         interrupted = stopped()
+    _print_outcomes(lab, suite, outcomes, as_json=as_json)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not outcomes or any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
+        raise typer.Exit(FAILED)
+
+
+def _print_outcomes(lab: Lab, suite: Suite, outcomes: list[bench.Outcome], *, as_json: bool) -> None:
     if not outcomes:
         note("nothing was measured, so nothing is sealed")
     if as_json:
@@ -116,10 +124,8 @@ def run(
         rows = [[o.run_id, o.status, str(o.ok), str(o.failed), str(o.flagged), str(o.path)] for o in outcomes]
         columns = ["run", "status", "trials ok", "failed", "flagged", "file"]
         print_table(f"Suite {suite.name} on lab {lab.name}", columns, rows, left=(0, 1, 5))
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if not outcomes or any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
-        raise typer.Exit(FAILED)
+        if lab.boots_kernels:
+            print_matrix(outcomes)
 
 
 def _refuse_restarts(lab: Lab, runs: int | None, restarts: int | None) -> None:
