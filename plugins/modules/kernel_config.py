@@ -120,7 +120,7 @@ def make(params: State) -> State:
     kbuild.check_tree(path)
     kernel_cache.tell(params["progress"], f"configuring {path.name}")
     place = cache / "builds" / f"config-{short_hash(str(path))}"
-    with kernel_cache.start_lock(place.with_suffix(".lock")):
+    with kernel_cache.start_lock(place.with_name(f"{place.name}.lock")):
         tree = Tree(path, place, params["cc"], kbuild.VARIABLES)
         tools = kbuild.read_tools(tree.cc)
         version = kernel_fragment.parse_version(kbuild.read_make(tree, "kernelversion"))

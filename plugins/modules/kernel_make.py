@@ -138,7 +138,7 @@ def build(entry: Path, key: str, params: State, config: str) -> None:
     output = build_directory(params)
     tree = Tree(Path(params["tree"]), output, compiler(params["cc"]), params["config"]["variables"])
     log = output / "build.log"
-    with kernel_cache.start_lock(output.with_suffix(".lock")):
+    with kernel_cache.start_lock(output.with_name(f"{output.name}.lock")):
         began_ns = kept_build.prepare(tree, config)
         compile_kernel(tree, config, log, params)
         kept_build.check_unchanged(tree.path, began_ns, log)
