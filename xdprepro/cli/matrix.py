@@ -2,20 +2,20 @@
 """xdprepro run on a lab that boots the kernels it measures."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from pathlib import Path
 
-from xdprepro import archive, guest, kernels, matrix
-from xdprepro.bench import Outcome, Progress
+from xdprepro import archive, guest, kernel_store, kernels, matrix
+from xdprepro.bench import Outcome
+from xdprepro.cli.kernel import show_status
 from xdprepro.cli.output import note, print_tables
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.exact import is_exact
 from xdprepro.exact_report import matrix_table
 from xdprepro.kernel import Kernel
 from xdprepro.lab import GUEST_PORTS, Lab
-from xdprepro.suite import Suite
 from xdprepro.view import view_run
 
 ACCELS = ("count", "auto", "kvm", "tcg")
@@ -54,25 +54,25 @@ def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:
             )
 
 
-def run_guests(
-    lab: Lab,
-    suite: Suite,
-    options: GuestOptions,
-    folder: Path,
-    *,
-    trials: int | None,
-    tell: Callable[[Progress], None],
-    stopped: Callable[[], bool],
-) -> list[Outcome]:
-    """Find the kernels, boot them in every variant, seal a run of each."""
-    setup = _make_setup(lab, options, trials or suite.trials)
-    found = [kernels.find_kernel(spec, tell=note) for spec in dict.fromkeys(options.kernel)]
-    if setup.accel == "auto":
-        setup = replace(setup, accel=_choose_accel(found[0]))
-    cpus = dict.fromkeys(options.cpu or (lab.cpu,))
-    cmdlines = dict.fromkeys(options.cmdline or ("",))
-    variants = [matrix.Variant(*one) for one in product(found, cmdlines, cpus)]
-    return matrix.run_matrix(lab, suite, variants, setup, folder, tell=tell, stopped=stopped)
+@contextmanager
+def start_guests(
+    lab: Lab, options: GuestOptions, *, trials: int
+) -> Iterator[tuple[list[matrix.Variant], matrix.Setup]]:
+    """Find the kernels, and keep them from being pruned; gives every variant of them and how to measure it."""
+    setup = _make_setup(lab, options, trials)
+    with ExitStack() as stack:
+        found = []
+        for spec in dict.fromkeys(options.kernel):
+            with show_status(spec) as tell:
+                found.append(kernels.find_kernel(spec, tell=tell))
+            stack.enter_context(kernel_store.start_use(found[-1]))
+        if setup.accel == "auto":
+            setup = replace(setup, accel=_choose_accel(found[0]))
+        cpus = dict.fromkeys(options.cpu or (lab.cpu,))
+        cmdlines = dict.fromkeys(options.cmdline or ("",))
+        # Two specs may name one kernel.
+        chosen = {kernel.key: kernel for kernel in found}.values()
+        yield [matrix.Variant(*one) for one in product(chosen, cmdlines, cpus)], setup
 
 
 def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> matrix.Setup:

@@ -3,16 +3,17 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from xdprepro import archive, bench, provision
-from xdprepro.cli.matrix import ACCELS, GuestOptions, print_matrix, refuse_guest_options, run_guests
+from xdprepro import archive, bench, matrix, provision
+from xdprepro.cli.matrix import ACCELS, GuestOptions, print_matrix, refuse_guest_options, start_guests
 from xdprepro.cli.output import Json, note, print_json, print_table, show_progress
 from xdprepro.cli.storage import ArchiveDir
 from xdprepro.cli.suites import SuiteName, load_suite
@@ -96,23 +97,31 @@ def run(
     folder = archive.prepare_directory(directory)
     for left in archive.unsealed(folder):
         note(f"note: {left.name} was left by a run that ended early; 'xdprepro archive recover' seals what it holds")
-    with ExitStack() as stack:
-        left_by = "" if lab.boots_kernels else stack.enter_context(provision.start_lock(lab))
-        stopped = stack.enter_context(_stop_on_interrupt())
-        tell = stack.enter_context(show_progress())
-        if left_by:
-            note(f"note: lab {lab.name} was left as it was by {left_by}, which was killed; repairing it")
-            provision.up(lab)
-        if lab.boots_kernels:
-            outcomes = run_guests(lab, suite, options, folder, trials=trials, tell=tell, stopped=stopped)
-        else:
-            outcomes = bench.run_suite(lab, suite, folder, runs=runs or 1, tell=tell, stopped=stopped)
-        interrupted = stopped()
+    if lab.boots_kernels:
+        with (
+            start_guests(lab, options, trials=trials or suite.trials) as (variants, setup),
+            _stop_on_interrupt() as stopped,
+            show_progress() as tell,
+        ):
+            outcomes = matrix.run_matrix(lab, suite, variants, setup, folder, tell=tell, stopped=stopped)
+            interrupted = stopped()
+    else:
+        outcomes, interrupted = _run_here(lab, suite, folder, runs=runs or 1)
     _print_outcomes(lab, suite, outcomes, as_json=as_json)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if not outcomes or any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
         raise typer.Exit(FAILED)
+
+
+def _run_here(lab: Lab, suite: Suite, folder: Path, *, runs: int) -> tuple[list[bench.Outcome], bool]:
+    """The kernel that runs, on a lab that is locked meanwhile; and whether it was interrupted."""
+    with provision.start_lock(lab) as left_by, _stop_on_interrupt() as stopped, show_progress() as tell:
+        if left_by:
+            note(f"note: lab {lab.name} was left as it was by {left_by}, which was killed; repairing it")
+            provision.up(lab)
+        outcomes = bench.run_suite(lab, suite, folder, runs=runs, tell=tell, stopped=stopped)
+        return outcomes, stopped()
 
 
 def _print_outcomes(lab: Lab, suite: Suite, outcomes: list[bench.Outcome], *, as_json: bool) -> None:
