@@ -5,6 +5,7 @@ Guests do not disturb each other's counts, so several are booted at once.
 """
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,7 +15,7 @@ from typing import Any
 
 from xdprepro import archive, fingerprint, guest
 from xdprepro.bench import ROOT, Outcome, Progress, seal_journal
-from xdprepro.errors import UNAVAILABLE, XdpreproError
+from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.guest_job import Cell, Report, Said, Slot, case_params, counted, make_job, plan_slots, read_report
 from xdprepro.kernel import Kernel
 from xdprepro.lab import Lab
@@ -98,7 +99,17 @@ def run_matrix(
     """
     matrix = _Matrix(lab, suite, variants, setup, directory, tell)
     with tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch, ThreadPoolExecutor(setup.jobs) as pool:
-        matrix.measure(pool, Path(scratch), stopped)
+        try:
+            matrix.measure(pool, Path(scratch), stopped)
+        except KeyboardInterrupt:
+            tell(matrix.progress("interrupted"))
+        except XdpreproError as error:
+            # A full disk takes no sealed file either.
+            if error.status != STORAGE:
+                matrix.outcomes()
+            raise
+        finally:
+            matrix.aborted.set()  # of guests that still run, nobody wants to know any more
     return matrix.outcomes()
 
 
@@ -121,6 +132,7 @@ class _Matrix:
         self.done = 0
         self.sealed: dict[int, Outcome] = {}
         self.plan_id = archive.make_run_id()
+        self.aborted = threading.Event()
         self.begin_s = time.monotonic()
 
     def measure(self, pool: ThreadPoolExecutor, scratch: Path, stopped: Callable[[], bool]) -> None:
@@ -132,10 +144,14 @@ class _Matrix:
                 work, port = todo.pop(0)
                 self.tell(self.progress(f"{work.variant.label}: {port}"))
                 place = scratch / str(len(todo))
-                future = pool.submit(_measure_port, self.lab, work.variant, self.setup, self.cells[port], place)
+                future = pool.submit(self.boot, work.variant, port, place)
                 running[future] = work, port
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 self.take(*running.pop(future), future)
+
+    def boot(self, variant: Variant, port: str, place: Path) -> list[Booted]:
+        """The boots of a variant with a port."""
+        return _measure_port(self.lab, variant, self.setup, self.cells[port], place, self.aborted.is_set)
 
     def take(self, work: _Work, port: str, future: Future[list[Booted]]) -> None:
         """What came out of a port's boots; the run is sealed with the last of them."""
@@ -202,13 +218,15 @@ def _problems(booted: Sequence[Booted]) -> Iterator[str]:
         yield from (f"failed {case_id}: {reason}" for case_id, reason in failed.items())
 
 
-def _measure_port(lab: Lab, variant: Variant, setup: Setup, cells: Sequence[Cell], place: Path) -> list[Booted]:
+def _measure_port(
+    lab: Lab, variant: Variant, setup: Setup, cells: Sequence[Cell], place: Path, aborted: Callable[[], bool]
+) -> list[Booted]:
     """One boot; one more for the cases that a guest's end left over, as long as each gets further."""
     booted: list[Booted] = []
     pending = list(cells)
-    while pending:
+    while pending and not aborted():
         slots = plan_slots(pending, counting=setup.counting, trials=setup.trials)
-        one = _boot(lab, variant, setup, slots, place / str(len(booted)))
+        one = _boot(lab, variant, setup, slots, place / str(len(booted)), aborted)
         begun = {said.slot.cell.id for said in one.report.trials} | one.report.skipped.keys()
         pending = [cell for cell in pending if cell.id not in begun]
         if pending and (not begun or not one.boot.failure):
@@ -225,7 +243,9 @@ def _give_up(one: Booted, slots: Sequence[Slot]) -> Booted:
     return replace(one, report=replace(one.report, trials=one.report.trials + lost))
 
 
-def _boot(lab: Lab, variant: Variant, setup: Setup, slots: Sequence[Slot], place: Path) -> Booted:
+def _boot(
+    lab: Lab, variant: Variant, setup: Setup, slots: Sequence[Slot], place: Path, aborted: Callable[[], bool]
+) -> Booted:
     port = slots[0].cell.port
     machine = guest.Machine(
         port=port,
@@ -238,7 +258,8 @@ def _boot(lab: Lab, variant: Variant, setup: Setup, slots: Sequence[Slot], place
     place.mkdir(parents=True)
     begin_utc_ns = time.time_ns()
     deadline_s = START_S + sum(TRIAL_S + _timed_s(slot) for slot in slots)
-    boot = guest.boot(variant.kernel, machine, make_job(lab, port, slots), directory=place, deadline_s=deadline_s)
+    job = make_job(lab, port, slots)
+    boot = guest.boot(variant.kernel, machine, job, directory=place, deadline_s=deadline_s, aborted=aborted)
     report = _explain_end(read_report(boot.lines, slots), boot)
     return Booted(port, begin_utc_ns, boot, report, guest.read_profiles(boot) if setup.counting else {})
 

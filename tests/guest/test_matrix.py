@@ -3,8 +3,10 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from conftest import ROOT
 
 from xdprepro import archive
-from xdprepro.errors import FAILED, USAGE
+from xdprepro.errors import FAILED, INTERRUPTED, USAGE
 from xdprepro.kernel import Kernel
 from xdprepro.sample import Run, TrialKey
 
@@ -155,6 +157,31 @@ def test_kernel_that_cannot_open_the_channel_says_so_on_its_console(kernel: Kern
     assert done.returncode == FAILED
     assert "no_result: " in done.stderr
     assert "console: " in done.stderr
+
+
+def find_guests(pid: int) -> list[int]:
+    """QEMU processes that a thread of this process started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [child for child in found if b"qemu" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(tmp_path), "--lab", "vm"]
+    command = subprocess.Popen([*argv, "--kernel", kernel.key, "--repeat", "9"], stderr=subprocess.PIPE, text=True)
+    deadline_s = time.monotonic() + 60
+    while len(guests := find_guests(command.pid)) < 1:
+        assert time.monotonic() < deadline_s
+        assert command.poll() is None
+        time.sleep(0.05)
+    for _ in range(2):
+        command.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    said = command.communicate(timeout=30)[1]
+    assert command.returncode == INTERRUPTED
+    assert "nothing was measured" in said
+    assert not any(Path(f"/proc/{guest}").exists() for guest in guests)
+    assert not list((tmp_path / "journal").glob("*"))
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@
 import errno
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xdprepro import cmd
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
-from xdprepro.guest.course import PANIC, Course, run_guest
+from xdprepro.guest.course import PANIC, Course, go_on, run_guest
 from xdprepro.guest.initramfs import make_initramfs
 from xdprepro.guest.modules import find_modules
 from xdprepro.guest.ports import PORTS
@@ -58,11 +58,19 @@ class Boot:
     counts: Path | None
 
 
-def boot(kernel: Kernel, machine: Machine, job: Mapping[str, Any], *, directory: Path, deadline_s: float) -> Boot:
+def boot(
+    kernel: Kernel,
+    machine: Machine,
+    job: Mapping[str, Any],
+    *,
+    directory: Path,
+    deadline_s: float,
+    aborted: Callable[[], bool] = go_on,
+) -> Boot:
     """Run a job (docs/protocol.md, "The micro guest") in a guest; the files of the boot stay in the directory.
 
-    A guest that fails is a Failure. What cannot be tried, without QEMU, a model of the port, the kernel's driver or the
-    agent, raises XdpreproError(status=UNAVAILABLE).
+    A guest that fails, or that is ended because it was `aborted`, is a Failure. What cannot be tried, without QEMU, a
+    model of the port, the kernel's driver or the agent, raises XdpreproError(status=UNAVAILABLE).
     """
     qemu_version = check_qemu()
     check_port(machine.port)
@@ -75,7 +83,7 @@ def boot(kernel: Kernel, machine: Machine, job: Mapping[str, Any], *, directory:
     files = _place_files(kernel, directory, initramfs)
     macs = {end: about["mac"] for end, about in job["ports"].items()}
     argv = make_argv(machine, files, macs, markers)
-    course = run_guest(argv, files.console, files.results, deadline_s=deadline_s)
+    course = run_guest(argv, files.console, files.results, deadline_s=deadline_s, aborted=aborted)
     if files.image != kernel.image:
         files.image.unlink()  # large, and made of the kernel's image
     console = course.console.decode(errors="replace").replace("\r", "")

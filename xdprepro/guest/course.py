@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +36,15 @@ class Course:
         return PANIC in self.console or END in self.results[-64:]
 
 
-def run_guest(argv: Sequence[str], console: Path, results: Path, *, deadline_s: float) -> Course:
-    """Run QEMU until it ends, its guest is over, or the deadline; it never outlives this process."""
+def go_on() -> bool:
+    """For callers whom nobody interrupts."""
+    return False
+
+
+def run_guest(
+    argv: Sequence[str], console: Path, results: Path, *, deadline_s: float, aborted: Callable[[], bool] = go_on
+) -> Course:
+    """Run QEMU until it ends, its guest is over, the deadline, or `aborted`; it never outlives this process."""
     course = Course()
     begin_s = last_s = time.monotonic()
     limit_s = begin_s + deadline_s
@@ -53,7 +60,7 @@ def run_guest(argv: Sequence[str], console: Path, results: Path, *, deadline_s: 
                 last_s = now_s
                 if course.is_over:
                     limit_s = min(limit_s, now_s + OFF_S)
-            if now_s > limit_s or (has_ended and not got):
+            if now_s > limit_s or (has_ended and not got) or aborted():
                 break
         course.quiet_s = now_s - last_s
         course.duration_s = now_s - begin_s
