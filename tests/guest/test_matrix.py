@@ -23,6 +23,7 @@ from xdprepro.sample import Run, TrialKey
 pytestmark = pytest.mark.vm
 
 DROP = "xdp.drop.no-touch.native.60B.port-veth"
+READ = "xdp.drop.read-data.native.60B.port-veth"
 XSK = "xsk.rxdrop.native.copy.60B.wakeup-poll.port-veth"
 SHORT, LONG = 1, 2  # trials of a counted case; the first is its warm-up
 
@@ -43,7 +44,7 @@ def runs_of(done: "subprocess.CompletedProcess[str]") -> list[Run]:
 @pytest.fixture(scope="module")
 def twice(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two boots of one kernel, at once."""
-    cases = ["--case", "xdp.drop.no*", "--case", "xsk*"]
+    cases = ["--case", "xdp.drop.*", "--case", "xsk*"]
     place = tmp_path_factory.mktemp("twice")
     (one,) = runs_of(run(place, "--lab", "vm", "--kernel", kernel.key, "--repeat", "2", "--jobs", "2", *cases))
     return one
@@ -78,6 +79,16 @@ def test_second_boot_counts_what_the_first_did(twice: Run, case_id: str) -> None
     first, second = (costs(twice, case_id, boot, "receive") for boot in (0, 1))
     assert first == second
     assert first["bpf:xdp_drop_no_tou (dut)" if case_id == DROP else "__xsk_map_redirect"] > 0
+
+
+def test_longer_program_moves_its_own_line_and_no_other(twice: Run) -> None:
+    """Its instructions beyond the shorter one's are executed once a packet."""
+    drop, read = (costs(twice, case_id, 0, "receive") for case_id in (DROP, READ))
+    short, long = drop.pop("bpf:xdp_drop_no_tou (dut)"), read.pop("bpf:xdp_drop_read_d (dut)")
+    packets = twice.cases[DROP]["packets"][LONG] - twice.cases[DROP]["packets"][SHORT]
+    assert drop == read
+    assert (long - short) % packets == 0
+    assert 0 < (long - short) // packets < 10
 
 
 def test_run_says_what_was_booted(twice: Run, kernel: Kernel) -> None:
