@@ -44,9 +44,10 @@ class Slot:
 
 @dataclass(slots=True)
 class Said:
-    """What a guest said of one trial; without `ended` it ended within the trial."""
+    """What a guest said of one trial, `place` in its job; without `ended` it ended within the trial."""
 
     slot: Slot
+    place: int = -1
     lines: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     ended: bool = False
     status: str = "interrupted"
@@ -126,7 +127,7 @@ def read_report(lines: Iterable[Mapping[str, Any]], slots: Sequence[Slot]) -> Re
         elif "probe" in line:
             probes[line["probe"]] = line["msg"]
         elif "trial" in line:
-            trials[line["trial"]] = Said(slots[line["trial"]])
+            trials[line["trial"]] = Said(slots[line["trial"]], line["trial"])
         elif "slot" in line:
             trials[line["slot"]].lines.append((line["side"], line["msg"]))
         elif "trial_end" in line:

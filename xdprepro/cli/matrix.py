@@ -7,13 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 
-from xdprepro import archive, guest, kernel_store, kernels, matrix
+from xdprepro import archive, guest, kernel_store, kernels
 from xdprepro.bench import Outcome
 from xdprepro.cli.kernel import show_status
 from xdprepro.cli.output import note, print_tables
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.exact import is_exact
 from xdprepro.exact_report import matrix_table
+from xdprepro.guest_journal import Setup, Variant
 from xdprepro.kernel import Kernel
 from xdprepro.lab import GUEST_PORTS, Lab
 from xdprepro.view import view_run
@@ -55,9 +56,7 @@ def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:
 
 
 @contextmanager
-def start_guests(
-    lab: Lab, options: GuestOptions, *, trials: int
-) -> Iterator[tuple[list[matrix.Variant], matrix.Setup]]:
+def start_guests(lab: Lab, options: GuestOptions, *, trials: int) -> Iterator[tuple[list[Variant], Setup]]:
     """Find the kernels, and keep them from being pruned; gives every variant of them and how to measure it."""
     setup = _make_setup(lab, options, trials)
     with ExitStack() as stack:
@@ -72,10 +71,10 @@ def start_guests(
         cmdlines = dict.fromkeys(options.cmdline or ("",))
         # Two specs may name one kernel.
         chosen = {kernel.key: kernel for kernel in found}.values()
-        yield [matrix.Variant(*one) for one in product(chosen, cmdlines, cpus)], setup
+        yield [Variant(*one) for one in product(chosen, cmdlines, cpus)], setup
 
 
-def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> matrix.Setup:
+def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> Setup:
     if not options.kernel:
         raise XdpreproError(
             f"lab {lab.name} boots the kernels it measures, and none is named",
@@ -89,7 +88,7 @@ def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> matrix.Setup:
         raise XdpreproError(
             f"--memory counts, --accel {accel} measures rates", hint="leave one of them out", status=USAGE
         )
-    return matrix.Setup(
+    return Setup(
         ports=_ports(options.port or lab.ports),
         repeat=options.repeat or 1,
         accel=accel,

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jobs for guests: what is asked of them, and how their answers are sorted."""
+
+from pathlib import Path
+
+import pytest
+
+from xdprepro.guest_job import Cell, counted, generators_for, make_job, plan_slots, read_report
+from xdprepro.lab import Host, Lab
+from xdprepro.suite import Case
+
+DROP = Case("xdp.drop.no-touch")
+XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
+LAB = Lab(
+    name="vm",
+    kind="vm",
+    queues=1,
+    mtu=1500,
+    dut=Host("dut", "dut", "dut0", "02:00:00:00:00:01", None, None),
+    tester=Host("tester", "tester", "tester0", "02:00:00:00:00:02", None, None),
+    path=Path("/labs/vm"),
+    ports=("veth",),
+    cpu="max",
+    memory_mib=1024,
+)
+
+
+def test_counted_case_has_a_warm_up_a_short_and_a_long_window() -> None:
+    slots = plan_slots([Cell(DROP, "veth")], counting=True)
+    assert [slot.number for slot in slots] == [0, 1, 2]
+    assert slots[0].packets == slots[1].packets < slots[2].packets
+
+
+def test_packets_for_a_socket_fit_into_its_ring() -> None:
+    slots = plan_slots([Cell(counted(XSK), "veth")], counting=True)
+    assert max(slot.packets for slot in slots) < XSK.xsk_ring_rx
+
+
+def test_application_does_not_spin_on_the_only_cpu() -> None:
+    assert counted(XSK).wakeup == "poll"
+    assert counted(DROP) == DROP
+
+
+def test_counted_trial_names_its_window_and_takes_no_sample_within_it() -> None:
+    job = make_job(LAB, "veth", plan_slots([Cell(DROP, "veth")], counting=True))
+    assert job["count"]
+    assert [trial["slot"] for trial in job["trials"]] == [0, 1, 2]
+    assert [trial["tester"][0]["window"] for trial in job["trials"]] == [0, 1, 2]
+    assert all(trial["dut"]["interval_s"] == trial["dut"]["measure_s"] for trial in job["trials"])
+
+
+def test_timed_trial_has_the_times_of_its_case() -> None:
+    job = make_job(LAB, "veth", plan_slots([Cell(DROP, "veth")], counting=False, trials=2))
+    assert not job["count"]
+    assert len(job["trials"]) == 2
+    assert job["trials"][0]["dut"]["measure_s"] == DROP.measure_s
+    assert job["trials"][0]["tester"][0]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("case", "port", "generators"),
+    [
+        (DROP, "veth", ("live-frames", "af-packet")),
+        (DROP, "virtio-net", ("af-packet",)),
+        (Case("xdp.drop.no-touch", attach_mode="skb"), "veth", ("af-packet",)),
+        (Case("xdp.drop.no-touch", generator="live-frames"), "virtio-net", ("live-frames",)),
+    ],
+)
+def test_generators_are_tried_in_order(case: Case, port: str, generators: tuple[str, ...]) -> None:
+    assert generators_for(case, port) == generators
+
+
+@pytest.mark.parametrize(("port", "mode"), [("igb", "native"), ("e1000e", "skb")])
+def test_what_comes_back_is_counted_as_the_driver_can(port: str, mode: str) -> None:
+    job = make_job(LAB, port, plan_slots([Cell(DROP, port)], counting=True))
+    assert {trial["tester"][0]["attach_mode"] for trial in job["trials"]} == {mode}
+
+
+def test_answers_keep_their_place_in_the_job_where_trials_before_them_were_skipped() -> None:
+    slots = plan_slots([Cell(XSK, "veth"), Cell(DROP, "veth")], counting=False)
+    lines = [
+        {"guest": {"release": "6.1"}},
+        {"probe": "dut", "msg": {"driver": "veth"}},
+        {"trial_skip": 0, "reason": "DUT dut0 has no xsk copy"},
+        {"trial": 1},
+        {"slot": 1, "side": "dut", "msg": {"ready": True}},
+        {"trial_end": 1, "status": "ok", "reason": ""},
+        {"end": True},
+    ]
+    report = read_report(lines, slots)
+    (said,) = report.trials
+    assert (said.place, said.slot.cell.case, said.status) == (1, DROP, "ok")
+    assert said.lines == [("dut", {"ready": True})]
+    assert report.skipped == {slots[0].cell.id: "DUT dut0 has no xsk copy"}
+    assert report.probes["dut"]["driver"] == "veth"
+
+
+def test_trial_in_which_the_guest_ended_has_not_ended_itself() -> None:
+    slots = plan_slots([Cell(DROP, "veth")], counting=False)
+    (said,) = read_report([{"guest": {}}, {"trial": 0}], slots).trials
+    assert not said.ended
+    assert said.status == "interrupted"
