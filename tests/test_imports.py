@@ -29,7 +29,17 @@ FLOORS = {
     ],
     "process": ["cmd"],
     "doors": ["archive", "provision", "guest"],
-    "work": ["fingerprint", "kernel_store", "kernels", "trial", "guest_job", "bench", "guest_journal", "matrix"],
+    "work": [
+        "fingerprint",
+        "kernel_store",
+        "kernels",
+        "trial",
+        "guest_job",
+        "guest_boots",
+        "bench",
+        "guest_journal",
+        "matrix",
+    ],
     "face": ["cli", "__main__"],
 }
 ORDER = [module for floor in FLOORS.values() for module in floor]

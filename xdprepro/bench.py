@@ -34,6 +34,7 @@ class Progress:
     left_s: float
     what: str
     problem: str = ""
+    unit: str = "trials"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,12 +98,13 @@ def _matrix_row(views: Sequence[RunView], names: Sequence[str], case_id: str) ->
         for view, name in zip(views, names, strict=True)
         if view.run.run_id in counts and not counts[view.run.run_id].boots_agree
     ]
+    unlike = ["not to be compared: sent differently (see --generator)"] if len(sent_by) > 1 else []
     return {
         "case_id": case_id,
         **{view.run.run_id: None for view in views},
         **{run_id: one.figure for run_id, one in counts.items()},
         "sent_by": ", ".join(sent_by),
-        "note": "; ".join([*(["not to be compared: sent differently"] if len(sent_by) > 1 else []), *unequal]),
+        "note": "; ".join([*unlike, *unequal]),
     }
 
 

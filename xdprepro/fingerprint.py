@@ -62,33 +62,36 @@ def read_fingerprint(
 def read_guest_fingerprint(
     *,
     kernel: Mapping[str, Any],
-    said: Mapping[str, Any],
     guest: Mapping[str, Any],
-    ports: Mapping[str, Any],
+    said: Mapping[str, Any],
     agent: Mapping[str, Any],
     lab: Mapping[str, Any],
     config: str,
     root: Path,
 ) -> dict[str, Any]:
-    """The fingerprint of guests on this machine: their kernel, what the first of them `said`, the probes by port."""
+    """The fingerprint of guests on this machine, without what split_guest_facts() takes from what they say."""
     absent = {one["source"]: one["reason"] for one in said.get("absent", ())}
-    about = {key: said[key] for key in ("version", "boot_id", "build_id", "mitigations") if key in said}
-    if config:
-        about["config_sha256"] = _sha256(config)
-    else:
+    if not config:
         absent["kernel.config"] = "no configuration came with the kernel image"
-    state = {key: said[key] for key in ("cpu_model", "microcode", "clocksource", "memory_bytes") if key in said}
     return {
         "host": read_host(absent),
-        "kernel": {**kernel, **about},
-        "guest": {**guest, **state},
-        "ports": dict(ports),
+        "kernel": {**kernel, **({"config_sha256": _sha256(config)} if config else {})},
+        "guest": dict(guest),
         "agent": dict(agent),
         "tools": read_tools(absent),
         "checkout": read_checkout(root, absent),
         "lab": dict(lab),
         "absent": absent,
     }
+
+
+def split_guest_facts(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a guest says of its kernel, and of its machine; nothing of one that ended before it could."""
+    kernel, machine = (
+        ("version", "cmdline", "boot_id", "build_id", "mitigations"),
+        ("cpu_model", "microcode", "clocksource", "memory_bytes"),
+    )
+    return {key: said[key] for key in kernel if key in said}, {key: said[key] for key in machine if key in said}
 
 
 def read_host(

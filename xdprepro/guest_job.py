@@ -138,9 +138,12 @@ def read_report(lines: Iterable[Mapping[str, Any]], slots: Sequence[Slot]) -> Re
     return Report(about, probes, tuple(trials.values()), skipped)
 
 
-def case_params(cell: Cell, *, counting: bool, generator: str) -> dict[str, Any]:
-    """The parameters of a cell as they are stored: the generator that was used, and no times where nothing is timed."""
-    params = asdict(cell.case) | {"port": cell.port, "generator": generator, "cpus": asdict(ONE_CPU)}
+def case_params(cell: Cell, *, counting: bool) -> dict[str, Any]:
+    """The parameters of a cell as they are stored, without times where nothing is timed.
+
+    The generator is what was asked for; which one an `auto` came to stands in each trial.
+    """
+    params = asdict(cell.case) | {"port": cell.port, "cpus": asdict(ONE_CPU)}
     if counting:
         for key in ("settle_s", "measure_s", "interval_s"):
             del params[key]

@@ -2,6 +2,7 @@
 """`xdprepro run` on a lab of guests: what is counted is the same whatever happens around it, and faults are told."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -28,10 +29,12 @@ XSK = "xsk.rxdrop.native.copy.60B.wakeup-poll.port-veth"
 SHORT, LONG = 1, 2  # trials of a counted case; the first is its warm-up
 
 
-def run(place: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+def run(place: Path, *args: str, cache: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """`cache` keeps what is only for a test out of the user's."""
     place.mkdir(exist_ok=True)
     argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(place), "--json", *args]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
+    env = os.environ | ({"XDPREPRO_CACHE": str(cache)} if cache else {})
+    return subprocess.run(argv, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL, env=env)
 
 
 def runs_of(done: "subprocess.CompletedProcess[str]") -> list[Run]:
@@ -156,7 +159,8 @@ def test_kernel_without_a_driver_is_skipped_by_name(kernel: Kernel, tmp_path: Pa
     dep = modules / "modules.dep"
     dep.write_text("".join(line for line in dep.read_text().splitlines(keepends=True) if "/igb/" not in line))
     spec = f"image:{kernel.image},modules={modules}"
-    done = run(tmp_path / "runs", "--lab", "vm", "--kernel", spec, "--port", "igb", "--case", "xdp.drop.no*")
+    args = ("--lab", "vm", "--kernel", spec, "--port", "igb", "--case", "xdp.drop.no*")
+    done = run(tmp_path / "runs", *args, cache=tmp_path / "cache")
     assert done.returncode == FAILED
     assert "skipped" in done.stderr
     assert "igb" in done.stderr
@@ -164,7 +168,8 @@ def test_kernel_without_a_driver_is_skipped_by_name(kernel: Kernel, tmp_path: Pa
 
 
 def test_kernel_that_cannot_open_the_channel_says_so_on_its_console(kernel: Kernel, tmp_path: Path) -> None:
-    done = run(tmp_path / "runs", "--lab", "vm", "--kernel", f"image:{kernel.image}", "--case", "xdp.drop.no*")
+    args = ("--lab", "vm", "--kernel", f"image:{kernel.image}", "--case", "xdp.drop.no*")
+    done = run(tmp_path / "runs", *args, cache=tmp_path / "cache")
     assert done.returncode == FAILED
     assert "no_result: " in done.stderr
     assert "console: " in done.stderr
@@ -195,6 +200,27 @@ def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path
     assert not list((tmp_path / "journal").glob("*"))
 
 
+def test_boots_that_are_over_outlive_a_kill(kernel: Kernel, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(tmp_path), "--lab", "vm"]
+    argv += ["--kernel", kernel.key, "--repeat", "9", "--jobs", "1", "--case", "xdp.drop.no*"]
+    command = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    deadline_s = time.monotonic() + 200
+    while not list((tmp_path / "journal").glob("*.journal")):
+        assert time.monotonic() < deadline_s
+        assert command.poll() is None
+        time.sleep(0.1)
+    guests = find_guests(command.pid)
+    command.kill()
+    command.wait()
+    recover = [sys.executable, "-m", "xdprepro", "archive", "recover", "--archive", str(tmp_path)]
+    subprocess.run(recover, check=True, capture_output=True)
+    (info,) = archive.list_runs(tmp_path)
+    left = archive.load_run(info.path)
+    assert left.status == "partial"
+    assert costs(left, DROP, 0, "receive")
+    assert not any(Path(f"/proc/{guest}").exists() for guest in guests)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -205,6 +231,8 @@ def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path
         (("--lab", "vm", "--kernel", "deb:6.1", "--accel", "hvf"), "--accel is 'hvf'"),
         (("--lab", "vm", "--kernel", "deb:6.1", "--accel", "tcg", "--memory"), "--memory counts"),
         (("--lab", "vm", "--kernel", "deb:6.1", "--runs", "2"), "--runs has no meaning"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--trials", "2"), "--trials 2"),
+        (("--lab", "vm", "--kernel", "deb:6.1", "--generator", "pktgen"), "--generator is 'pktgen'"),
         (("--lab", "vm", "--kernel", "floppy:6.1"), "floppy"),
     ],
 )

@@ -14,7 +14,7 @@ from xdprepro.cli.output import note, print_tables
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.exact import is_exact
 from xdprepro.exact_report import matrix_table
-from xdprepro.guest_journal import Setup, Variant
+from xdprepro.guest_boots import Setup, Variant
 from xdprepro.kernel import Kernel
 from xdprepro.lab import GUEST_PORTS, Lab
 from xdprepro.view import view_run
@@ -56,7 +56,7 @@ def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:
 
 
 @contextmanager
-def start_guests(lab: Lab, options: GuestOptions, *, trials: int) -> Iterator[tuple[list[Variant], Setup]]:
+def start_guests(lab: Lab, options: GuestOptions, *, trials: int | None) -> Iterator[tuple[list[Variant], Setup]]:
     """Find the kernels, and keep them from being pruned; gives every variant of them and how to measure it."""
     setup = _make_setup(lab, options, trials)
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ def start_guests(lab: Lab, options: GuestOptions, *, trials: int) -> Iterator[tu
                 found.append(kernels.find_kernel(spec, tell=tell))
             stack.enter_context(kernel_store.start_use(found[-1]))
         if setup.accel == "auto":
-            setup = replace(setup, accel=_choose_accel(found[0]))
+            setup = replace(setup, accel=_choose_accel(found[0], options.cpu or (lab.cpu,)))
         cpus = dict.fromkeys(options.cpu or (lab.cpu,))
         cmdlines = dict.fromkeys(options.cmdline or ("",))
         # Two specs may name one kernel.
@@ -74,7 +74,7 @@ def start_guests(lab: Lab, options: GuestOptions, *, trials: int) -> Iterator[tu
         yield [Variant(*one) for one in product(chosen, cmdlines, cpus)], setup
 
 
-def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> Setup:
+def _make_setup(lab: Lab, options: GuestOptions, trials: int | None) -> Setup:
     if not options.kernel:
         raise XdpreproError(
             f"lab {lab.name} boots the kernels it measures, and none is named",
@@ -88,6 +88,12 @@ def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> Setup:
         raise XdpreproError(
             f"--memory counts, --accel {accel} measures rates", hint="leave one of them out", status=USAGE
         )
+    if trials and accel == "count":
+        raise XdpreproError(
+            f"--trials {trials}: a counted case has the windows that it needs",
+            hint="--repeat N boots each kernel N times",
+            status=USAGE,
+        )
     return Setup(
         ports=_ports(options.port or lab.ports),
         repeat=options.repeat or 1,
@@ -95,15 +101,17 @@ def _make_setup(lab: Lab, options: GuestOptions, trials: int) -> Setup:
         memory_pass=options.memory,
         # One guest at a time where speed is what is measured.
         jobs=(options.jobs or len(os.sched_getaffinity(0))) if accel == "count" else 1,
-        trials=trials,
+        trials=trials or 1,
     )
 
 
-def _choose_accel(kernel: Kernel) -> str:
-    found = guest.find_accel(kernel)
-    if found.reason:
-        note(f"note: rates are measured with {found.name}: {found.reason}")
-    return found.name
+def _choose_accel(kernel: Kernel, cpus: Sequence[str]) -> str:
+    """One for all, as rates of two kinds are not to be compared."""
+    found = [guest.find_accel(kernel, cpu=cpu) for cpu in cpus]
+    chosen = next((one for one in found if one.reason), found[0])
+    if chosen.reason:
+        note(f"note: rates are measured with {chosen.name}: {chosen.reason}")
+    return chosen.name
 
 
 def _ports(named: tuple[str, ...]) -> tuple[str, ...]:

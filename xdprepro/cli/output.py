@@ -109,6 +109,6 @@ def _plain_lines() -> Callable[[bench.Progress], None]:
         now_s = time.monotonic()
         if now_s - last_s >= LINE_EVERY_S or step.done == step.total:
             last_s = now_s
-            note(f"{step.done}/{step.total} trials, {format_duration(step.left_s)} left: {step.what}")
+            note(f"{step.done}/{step.total} {step.unit}, {format_duration(step.left_s)} left: {step.what}")
 
     return tell

@@ -19,7 +19,7 @@ from xdprepro.cli.storage import ArchiveDir
 from xdprepro.cli.suites import SuiteName, load_suite
 from xdprepro.errors import FAILED, INTERRUPTED, USAGE, XdpreproError
 from xdprepro.lab import GUEST_PORTS, Lab
-from xdprepro.suite import Suite
+from xdprepro.suite import GENERATORS, Suite
 
 LabOption = typer.Option("--lab", metavar="LAB", help="The lab to measure on; 'xdprepro up LAB' makes it.")
 RunsOption = typer.Option(min=1, max=20, help="Measure the suite so many times, interleaved; one archive each.")
@@ -28,6 +28,9 @@ CaseOption = typer.Option(
 )
 RestartsOption = typer.Option(min=1, max=1000, help="Instead of the suite's own number.")
 TrialsOption = typer.Option(min=1, max=1000, help="Per restart, instead of the suite's own number.")
+GeneratorOption = typer.Option(
+    metavar="|".join(GENERATORS), help="Instead of the cases' own; figures of different generators are not comparable."
+)
 GUESTS = "Labs that boot kernels"
 KernelOption = typer.Option(
     "--kernel",
@@ -59,6 +62,7 @@ def run(
     cases: Annotated[list[str] | None, CaseOption] = None,
     restarts: Annotated[int | None, RestartsOption] = None,
     trials: Annotated[int | None, TrialsOption] = None,
+    generator: Annotated[str, GeneratorOption] = "",
     kernel: Annotated[list[str] | None, KernelOption] = None,
     port: Annotated[list[str] | None, PortOption] = None,
     cmdline: Annotated[list[str] | None, CmdlineOption] = None,
@@ -75,9 +79,10 @@ def run(
     On a lab of this machine (veth) the kernel that runs is measured. On a lab that boots kernels (vm) each --kernel is
     booted in a guest with each --port, --cmdline and --cpu, and instructions per packet are counted.
 
-    Ctrl-C stops after the running trial and seals what is complete as partial; a second Ctrl-C stops at once.
+    Ctrl-C stops after the running trial, or after the guests that run, and seals what is complete as partial; a second
+    Ctrl-C stops at once.
     """
-    suite = _narrow(load_suite(name), cases or [], restarts, trials)
+    suite = _send_by(_narrow(load_suite(name), cases or [], restarts, trials), generator)
     options = GuestOptions(
         kernel=tuple(kernel or ()),
         port=tuple(port or ()),
@@ -99,8 +104,8 @@ def run(
         note(f"note: {left.name} was left by a run that ended early; 'xdprepro archive recover' seals what it holds")
     if lab.boots_kernels:
         with (
-            start_guests(lab, options, trials=trials or suite.trials) as (variants, setup),
-            _stop_on_interrupt() as stopped,
+            start_guests(lab, options, trials=trials) as (variants, setup),
+            _stop_on_interrupt("the guests that run") as stopped,
             show_progress() as tell,
         ):
             outcomes = matrix.run_matrix(lab, suite, variants, setup, folder, tell=tell, stopped=stopped)
@@ -116,7 +121,7 @@ def run(
 
 def _run_here(lab: Lab, suite: Suite, folder: Path, *, runs: int) -> tuple[list[bench.Outcome], bool]:
     """The kernel that runs, on a lab that is locked meanwhile; and whether it was interrupted."""
-    with provision.start_lock(lab) as left_by, _stop_on_interrupt() as stopped, show_progress() as tell:
+    with provision.start_lock(lab) as left_by, _stop_on_interrupt("this trial") as stopped, show_progress() as tell:
         if left_by:
             note(f"note: lab {lab.name} was left as it was by {left_by}, which was killed; repairing it")
             provision.up(lab)
@@ -156,8 +161,15 @@ def _narrow(suite: Suite, patterns: list[str], restarts: int | None, trials: int
     return replace(suite, cases=chosen, restarts=restarts or suite.restarts, trials=trials or suite.trials)
 
 
+def _send_by(suite: Suite, generator: str) -> Suite:
+    """The suite with one generator for all its cases, if one is named."""
+    if generator and generator not in GENERATORS:
+        raise XdpreproError(f"--generator is {generator!r}; allowed: {', '.join(GENERATORS)}", status=USAGE)
+    return replace(suite, cases=tuple(replace(case, generator=generator or case.generator) for case in suite.cases))
+
+
 @contextmanager
-def _stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+def _stop_on_interrupt(current: str) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C or SIGTERM asks to stop after the running trial, the second is a KeyboardInterrupt."""
     asked = False
 
@@ -166,7 +178,7 @@ def _stop_on_interrupt() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        note("stopping after this trial; once more to stop at once")
+        note(f"stopping after {current}; once more to stop at once")
 
     old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
