@@ -29,22 +29,23 @@ struct conversation {
 	const struct guest_job *job;
 	const struct guest_trial *trial;
 	struct guest_agent agents[SIDES];
+	bool in_window; /* the generator may have opened one, and nobody closed it */
 };
 
-static json_t *get_number(const struct guest_trial *trial, enum side side, const char *key)
+static json_t *get_value(const struct guest_trial *trial, enum side side, const char *key)
 {
 	return json_object_get(trial->specs[side], key);
 }
 
 static double measuring_s(const struct guest_trial *trial)
 {
-	return json_number_value(get_number(trial, SIDE_DUT, "settle_s")) +
-	       json_number_value(get_number(trial, SIDE_DUT, "measure_s"));
+	return json_number_value(get_value(trial, SIDE_DUT, "settle_s")) +
+	       json_number_value(get_value(trial, SIDE_DUT, "measure_s"));
 }
 
 static bool is_counted(const struct guest_trial *trial)
 {
-	return json_integer_value(get_number(trial, SIDE_TESTER, "count")) > 0;
+	return json_integer_value(get_value(trial, SIDE_TESTER, "count")) > 0;
 }
 
 /* Sockets that are polled without end leave the CPU to nobody. */
@@ -171,6 +172,12 @@ static int measure_time(struct conversation *talk)
 	return result ? result : ask(talk, SIDE_DUT, "stop", "drained");
 }
 
+static void close_window(struct conversation *talk)
+{
+	window_close();
+	talk->in_window = false;
+}
+
 /* A number of packets comes; the window that the generator opened ends when none is left. */
 static int measure_count(struct conversation *talk)
 {
@@ -179,13 +186,14 @@ static int measure_count(struct conversation *talk)
 	if (result)
 		return result;
 	channel_hold();
+	talk->in_window = true;
 	result = go(talk);
 	if (!result)
 		result = await(talk, SIDE_TESTER, "stopped", COUNT_S);
 	if (!result)
 		result = ask(talk, SIDE_DUT, "stop", "drained");
 	if (!result)
-		window_close();
+		close_window(talk);
 	return result;
 }
 
@@ -253,6 +261,9 @@ static int run(const struct guest_job *job, const struct guest_trial *trial)
 	guest_say("trial %d", trial->slot);
 	failed = guest_ports_wait(job) || converse(&talk);
 	end_agents(&talk, failed);
+	/* Only when no generator is left to open it: the next trial's must not find it open. */
+	if (talk.in_window)
+		close_window(&talk);
 	result = channel_release();
 	return result ? result : report_end(trial, failed);
 }

@@ -7,8 +7,7 @@ import pytest
 from guest_lab import Line, dut_spec, generator_spec, make_job
 
 from xdprepro import guest
-from xdprepro.errors import XdpreproError
-from xdprepro.guest import Boot, Machine, read_profiles
+from xdprepro.guest import Boot, Machine, read_faults, read_profiles
 from xdprepro.guest.symbols import parse_kallsyms
 from xdprepro.kernel import Kernel
 from xdprepro.sample import Profile, ProfileRow, find_profile_fault
@@ -108,12 +107,12 @@ def trial_lines(slot: int, dut_program: int = DUT_PROGRAM) -> list[Line]:
     return [{"slot": slot, "side": side, "msg": message} for side, message in [*said, ("dut", edge("end", 8))]]
 
 
-def boot_with(directory: Path, counts: str | None, lines: list[Line], failure: guest.Failure | None = None) -> Boot:
+def boot_with(directory: Path, counts: str | None, lines: list[Line]) -> Boot:
     path = directory / "counts.txt"
     if counts is not None:
         path.write_text(counts)
     every = (*lines, {"kallsyms": KALLSYMS[:100]}, {"kallsyms": KALLSYMS[100:]})
-    return Boot(every, "", (), "10.0", "", "", "", failure, 1.0, path)
+    return Boot(every, "", (), "10.0", "", "", "", None, 1.0, path)
 
 
 def test_instructions_are_told_by_function_and_side(tmp_path: Path) -> None:
@@ -167,45 +166,108 @@ def test_memory_is_told_of_every_row(tmp_path: Path) -> None:
         ("total 1 228\n", "", "context 1 (poll) has 228 instructions, its total is 0"),
         ("context 3 app\n", "", "context 3 is of the kind None"),
         ("3 app", "3 elf", "context 3 is of the kind elf"),
-        ("end 0\n", "", "window 0 has no end"),
-        ("xdprepro-count 1", "xdprepro-count 2", "it begins with 'xdprepro-count 2 api 4'"),
+        ("end 0\n", "", "window 0: it has no end"),
+        ("xdprepro-count 1", "xdprepro-count 2", "begins with 'xdprepro-count 2 api 4'"),
         ("i ffffffff81001010 0 10", "i ffffffff81001010 0 ten", "window 0: "),
     ],
 )
-def test_counts_that_contradict_themselves_are_refused(tmp_path: Path, old: str, new: str, fact: str) -> None:
+def test_window_that_contradicts_itself_is_no_profile(tmp_path: Path, old: str, new: str, fact: str) -> None:
     assert old in COUNTS
-    with pytest.raises(XdpreproError) as raised:
-        read_profiles(boot_with(tmp_path, COUNTS.replace(old, new), trial_lines(0)))
-    assert fact in raised.value.message
+    boot = boot_with(tmp_path, COUNTS.replace(old, new), trial_lines(0))
+    assert read_profiles(boot) == {}
+    assert fact in read_faults(boot)[0]
 
 
-def test_window_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(XdpreproError, match="window 0 is there twice"):
-        read_profiles(boot_with(tmp_path, COUNTS + COUNTS.partition("\n")[2], trial_lines(0)))
+BROKEN = {
+    "no end": "context 0 generator\ni ffffffff81001010 0 10\n",
+    "complaint": "error count: opened while another was open\n",
+    "contradiction": "context 0 generator\ntotal 0 17\nend 1\n",
+    "damaged line": "context 0\ntotal 0 17\nend 1\n",
+}
 
 
-def test_boot_that_failed_keeps_its_whole_windows(tmp_path: Path) -> None:
-    failure = guest.Failure("killed", "QEMU was ended by signal 9", "")
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("no end", "it has no end"),
+        ("complaint", "count: opened while another was open"),
+        ("contradiction", "context 0 (generator) has 0 instructions, its total is 17"),
+        ("damaged line", "list index out of range"),
+    ],
+)
+def test_window_that_went_wrong_spoils_no_other(tmp_path: Path, what: str, reason: str) -> None:
+    body = COUNTS.partition("\n")[2]
+    third = body.replace("window 0", "window 2").replace("end 0", "end 2")
+    lines = trial_lines(0) + trial_lines(1) + trial_lines(2)
+    boot = boot_with(tmp_path, f"{COUNTS}window 1\n{BROKEN[what]}{third}", lines)
+    assert list(read_profiles(boot)) == [0, 2]
+    assert read_faults(boot) == {1: f"the counts of instructions are wrong: window 1: {reason}"}
+
+
+def test_window_that_is_there_twice_is_no_profile(tmp_path: Path) -> None:
+    body = COUNTS.partition("\n")[2]
+    boot = boot_with(tmp_path, COUNTS + body + body, trial_lines(0))
+    assert read_profiles(boot) == {}
+    assert read_faults(boot)[0].endswith("window 0: it is there twice")
+
+
+def test_file_that_was_cut_off_keeps_its_whole_windows(tmp_path: Path) -> None:
     cut = COUNTS + "window 1\ncontext 0 generator\ni ffffffff8100"
-    profiles = read_profiles(boot_with(tmp_path, cut, trial_lines(0) + trial_lines(1), failure))
-    assert list(profiles) == [0]
-    (tmp_path / "counts.txt").unlink()
-    assert read_profiles(boot_with(tmp_path, None, [], failure)) == {}
+    boot = boot_with(tmp_path, cut, trial_lines(0) + trial_lines(1))
+    assert list(read_profiles(boot)) == [0]
+    assert read_faults(boot)[1].endswith("window 1: it has no end")
 
 
-def test_boot_that_went_well_must_have_counts(tmp_path: Path) -> None:
-    with pytest.raises(XdpreproError, match="No such file or directory"):
-        read_profiles(boot_with(tmp_path, None, []))
+def test_number_that_was_cut_off_is_nobodys(tmp_path: Path) -> None:
+    """Window 0, or the first digit of another one."""
+    assert list(read_profiles(boot_with(tmp_path, COUNTS + "window 0", trial_lines(0)))) == [0]
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        (None, "counts.txt: No such file or directory"),
+        ("xdprepro-count 1 api 4\n", "its window never closed"),
+        (
+            "xdprepro-count 1 api 4\nerror arm: it has too many marks\nerror open: counting was not armed\n",
+            "arm: it has too many marks",
+        ),
+        (COUNTS.replace("0\n", "9\n") + "error close: none is open\nerror arm: cannot\n", "arm: cannot"),
+    ],
+)
+def test_trial_without_a_window_has_the_counters_own_reason(tmp_path: Path, counts: str | None, reason: str) -> None:
+    boot = boot_with(tmp_path, counts, trial_lines(0))
+    assert read_profiles(boot) == {}
+    assert read_faults(boot) == {0: f"no instructions were counted: {reason}"}
 
 
 def test_trial_without_its_end_has_no_profile(tmp_path: Path) -> None:
-    assert read_profiles(boot_with(tmp_path, COUNTS, trial_lines(0)[:-1])) == {}
+    boot = boot_with(tmp_path, COUNTS, trial_lines(0)[:-1])
+    assert read_profiles(boot) == {}
+    assert read_faults(boot) == {0: "the DUT did not say how many packets it saw"}
+
+
+def test_trial_that_failed_has_no_profile_but_its_own_reason(tmp_path: Path) -> None:
+    end = {"trial_end": 0, "status": "failed", "reason": "dut: agent: it went"}
+    boot = boot_with(tmp_path, COUNTS, [*trial_lines(0), end])
+    assert read_profiles(boot) == {}
+    assert read_faults(boot) == {0: "dut: agent: it went"}
+
+
+def sender_as_dut() -> Line:
+    return generator_spec(64, ifname="dut0")
 
 
 @pytest.fixture(scope="module")
 def counted(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Boot:
-    """A short and a long window of a real kernel, after one that warms it up."""
-    trials = [(dut_spec(), generator_spec(count, window=slot)) for slot, count in enumerate((256, 1024, 4096))]
+    """A short and a long window of a real kernel, after one that warms it up; then one that breaks, and a short one.
+
+    The one that breaks has a generator as its DUT, which never says that it has drained.
+    """
+    trials = [
+        (dut_spec() if count else sender_as_dut(), generator_spec(count or 256, window=slot))
+        for slot, count in enumerate((256, 1024, 4096, 0, 1024))
+    ]
     directory = tmp_path_factory.mktemp("counted")
     boot = guest.boot(kernel, Machine("veth"), make_job("veth", *trials), directory=directory, deadline_s=240)
     assert boot.failure is None
@@ -235,3 +297,13 @@ def test_real_kernel_has_no_unknown_functions_on_the_receive_side(counted: Boot)
         assert find_profile_fault(profile) == ""
         assert not [row for row in profile.rows if row.function == "unknown"]
         assert not [row for row in profile.rows if row.function == "user" and row.side == "receive"]
+
+
+@pytest.mark.vm
+def test_trial_that_fails_within_its_window_spoils_no_other(counted: Boot) -> None:
+    profiles = read_profiles(counted)
+    assert list(profiles) == [0, 1, 2, 4]
+    assert read_faults(counted) == {3: "dut: it did not say 'drained' within 15 s"}
+    program = ("bpf:xdp_drop_no_tou (dut)", "receive")
+    first, again = ({row[:2]: row.insn for row in profiles[slot].rows} for slot in (1, 4))
+    assert again[program] == first[program]

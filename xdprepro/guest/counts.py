@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xdprepro.errors import XdpreproError
 from xdprepro.guest.symbols import Symbols
 
 FORMAT = "xdprepro-count 1 "
 WINDOW = "\nwindow "
+ERROR = "error "
+UNOPENED = "close: "  # of a trial that failed before its window was opened
 KINDS = ("poll", "generator", "app", "interrupt", "rest")
 
 Key = tuple[str, str]  # function, context
@@ -37,6 +38,18 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Whole windows by their ids, and why others are not whole.
+
+    `stray` is what was wrong outside of all windows, and so why one that was expected is not there at all.
+    """
+
+    windows: Mapping[int, Window]
+    faults: Mapping[int, str]
+    stray: str
+
+
+@dataclass(frozen=True)
 class _Names:
     """Functions by address. Programs come and go, so that their addresses are not the same ones in all windows."""
 
@@ -45,40 +58,46 @@ class _Names:
     fixed: dict[str, Key] = field(default_factory=dict)  # by the words before the count, where no program ever was
 
 
-def parse_counts(
-    path: Path, symbols: Symbols, programs: Mapping[int, Sequence[Program]], *, may_be_cut: bool
-) -> dict[int, Window]:
-    """The windows by their ids, which `programs` has, too; where the file may be cut, an unfinished one is left out.
-
-    Raises XdpreproError for a file that contradicts itself.
-    """
-    head, *blocks = _read(path, may_be_cut=may_be_cut).split(WINDOW)
-    if not head.startswith(FORMAT) and not may_be_cut:
-        raise _wrong(path, f"it begins with {head[:40]!r}, not {FORMAT!r}")
+def parse_counts(path: Path, symbols: Symbols, programs: Mapping[int, Sequence[Program]]) -> Counts:
+    """The windows by their ids, which `programs` has, too. One that went wrong spoils no other."""
+    try:
+        head, *blocks = path.read_text(errors="replace").split(WINDOW)
+    except OSError as error:
+        return Counts({}, {}, f"{path.name}: {error.strerror}")
+    if not head.startswith(FORMAT):
+        return Counts({}, {}, f"{path.name} begins with {head[:40]!r}, not {FORMAT!r}")
     names = _Names(symbols, programs)
     windows: dict[int, Window] = {}
+    faults: dict[int, str] = {}
+    stray = _find_complaints(head.splitlines())
     for block in blocks:
-        number, *lines = block.splitlines()
-        if not lines or lines.pop() != f"end {number}":
-            if may_be_cut and block is blocks[-1]:
-                break
-            raise _wrong(path, f"window {number} has no end")
-        if int(number) in windows:
-            raise _wrong(path, f"window {number} is there twice")
+        text, *lines = block.splitlines()
+        if not lines:
+            continue  # the file was cut off here, maybe within the number
+        number = int(text)
         try:
-            windows[int(number)] = _parse_window(int(number), lines, names)
-        except ValueError as error:
-            raise _wrong(path, f"window {number}: {error}") from None
-    return windows
+            if number in windows or number in faults:
+                raise ValueError("it is there twice")
+            whole, rest = _part_at_end(number, lines)
+            stray += _find_complaints(rest)
+            windows[number] = _parse_window(number, whole, names)
+        except (ValueError, IndexError) as error:
+            windows.pop(number, None)
+            faults[number] = f"window {number}: {error}"
+    return Counts(windows, faults, next((one for one in stray if not one.startswith(UNOPENED)), ""))
 
 
-def _read(path: Path, *, may_be_cut: bool) -> str:
+def _find_complaints(lines: Iterable[str]) -> list[str]:
+    return [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+
+
+def _part_at_end(number: int, lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The window, and what follows it."""
     try:
-        return path.read_text()
-    except OSError as error:
-        if may_be_cut:
-            return ""
-        raise _wrong(path, error.strerror or "cannot be read") from None
+        end = lines.index(f"end {number}")
+    except ValueError:
+        raise ValueError(next(iter(_find_complaints(lines)), "it has no end")) from None
+    return lines[:end], lines[end + 1 :]
 
 
 def _parse_window(number: int, lines: Iterable[str], names: _Names) -> Window:
@@ -128,7 +147,3 @@ def _check(window: Window) -> None:
             raise ValueError(f"context {context} is of the kind {kind}")
         if sums[context] != total:
             raise ValueError(f"context {context} ({kind}) has {sums[context]} instructions, its total is {total}")
-
-
-def _wrong(path: Path, fact: str) -> XdpreproError:
-    return XdpreproError(f"{path}: the counts of instructions are wrong: {fact}", hint="measure again")

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.guest.boot import Boot
@@ -16,23 +17,47 @@ SIDE_OF = {"poll": "generator", "generator": "generator", "app": "app", "interru
 Message = Mapping[str, Any]
 
 
-def read_profiles(boot: Boot) -> dict[int, Profile]:
-    """The profile of each trial by its slot, which is its window's id; a trial without its end has none.
+@dataclass(frozen=True)
+class Counted:
+    """A boot's trials by slot: what was counted, and why nothing was."""
 
-    Raises XdpreproError where counts contradict themselves, or where a boot without failure left no whole file.
-    """
+    profiles: Mapping[int, Profile]
+    faults: Mapping[int, str]
+
+
+def read_profiles(boot: Boot) -> dict[int, Profile]:
+    """The profile of each trial by its slot, which is its window's id; one that went wrong has none."""
+    return dict(read_counted(boot).profiles)
+
+
+def read_faults(boot: Boot) -> dict[int, str]:
+    """Why the other trials of a counted boot have no profile, by slot."""
+    return dict(read_counted(boot).faults)
+
+
+def read_counted(boot: Boot) -> Counted:
+    """Both at once, as reading takes its time; nothing where nothing was to be counted."""
     if boot.counts is None:
-        return {}
+        return Counted({}, {})
     trials = _sort_trials(boot.lines)
     programs = {slot: tuple(_iter_programs(sides)) for slot, sides in trials.items()}
-    symbols = parse_kallsyms(join_kallsyms(boot.lines))
-    windows = parse_counts(boot.counts, symbols, programs, may_be_cut=boot.failure is not None)
-    packets = {slot: _count_packets(sides["dut"]) for slot, sides in trials.items()}
-    return {
-        slot: make_profile(window, programs[slot], seen)
-        for slot, window in windows.items()
-        if (seen := packets.get(slot)) is not None
-    }
+    counts = parse_counts(boot.counts, parse_kallsyms(join_kallsyms(boot.lines)), programs)
+    failed = {line["trial_end"]: line["reason"] for line in boot.lines if line.get("status") == "failed"}
+    profiles: dict[int, Profile] = {}
+    faults: dict[int, str] = {}
+    for slot, sides in trials.items():
+        packets = _count_packets(sides["dut"])
+        if slot in failed:
+            faults[slot] = failed[slot]
+        elif slot in counts.faults:
+            faults[slot] = f"the counts of instructions are wrong: {counts.faults[slot]}"
+        elif slot not in counts.windows:
+            faults[slot] = f"no instructions were counted: {counts.stray or 'its window never closed'}"
+        elif packets is None:
+            faults[slot] = "the DUT did not say how many packets it saw"
+        else:
+            profiles[slot] = make_profile(counts.windows[slot], programs[slot], packets)
+    return Counted(profiles, faults)
 
 
 def make_profile(window: Window, programs: Iterable[Program], packets: int) -> Profile:
