@@ -32,14 +32,13 @@ bool guest_find_registers(void)
 	return found == REGISTERS_LEN;
 }
 
-uint64_t guest_register(enum guest_register which)
+bool guest_register(enum guest_register which, uint64_t *value)
 {
-	uint64_t value = 0;
-
 	g_byte_array_set_size(bytes, 0);
-	qemu_plugin_read_register(handles[which], bytes);
-	memcpy(&value, bytes->data, bytes->len < sizeof(value) ? bytes->len : sizeof(value));
-	return value;
+	if (qemu_plugin_read_register(handles[which], bytes) != sizeof(*value))
+		return false;
+	memcpy(value, bytes->data, sizeof(*value));
+	return true;
 }
 
 bool guest_read(uint64_t address, void *data, size_t len)

@@ -12,7 +12,7 @@ enum guest_register { REGISTER_ARGUMENT_1, REGISTER_ARGUMENT_2, REGISTER_STACK, 
 bool guest_find_registers(void);
 
 /* Only in a callback that reads registers. */
-uint64_t guest_register(enum guest_register which);
+bool guest_register(enum guest_register which, uint64_t *value);
 
 /* Read memory as the guest's code sees it at this moment. */
 bool guest_read(uint64_t address, void *data, size_t len);

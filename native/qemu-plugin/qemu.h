@@ -68,7 +68,6 @@ typedef void (*qemu_memory_callback)(unsigned int vcpu, uint32_t access, uint64_
 void qemu_plugin_reset(qemu_plugin_id_t id, qemu_simple_callback done);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_translate_callback callback);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);

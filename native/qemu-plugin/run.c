@@ -81,35 +81,44 @@ void run_block(unsigned int vcpu, void *entered)
 	}
 }
 
+static uint64_t read_register(enum guest_register which)
+{
+	uint64_t value = 0;
+
+	if (!guest_register(which, &value))
+		who_fail("a register cannot be read");
+	return value;
+}
+
 static void see_poll(void)
 {
 	uint64_t return_address = 0;
 
-	if (!guest_read(guest_register(REGISTER_STACK), &return_address, sizeof(return_address)))
-		window_fail(&window, "the stack of a poll cannot be read");
-	who_polls(guest_register(REGISTER_ARGUMENT_1), return_address);
+	if (!guest_read(read_register(REGISTER_STACK), &return_address, sizeof(return_address)))
+		who_fail("the stack of a poll cannot be read");
+	who_polls(read_register(REGISTER_ARGUMENT_1), return_address);
 }
 
 static void see_interrupt(void)
 {
-	who_enters_interrupt(guest_register(REGISTER_STACK));
+	who_enters_interrupt(read_register(REGISTER_STACK));
 }
 
 static void see_exception(void)
 {
-	who_enters_exception(guest_register(REGISTER_STACK));
+	who_enters_exception(read_register(REGISTER_STACK));
 }
 
 static void see_switch(void)
 {
-	who_switches(guest_register(REGISTER_ARGUMENT_1), guest_register(REGISTER_ARGUMENT_2));
+	who_switches(read_register(REGISTER_ARGUMENT_1), read_register(REGISTER_ARGUMENT_2));
 }
 
 /* The layer ends after the instruction, which still belongs to it. */
 static void see_iret(void)
 {
 	in_iret = true;
-	iret_stack = guest_register(REGISTER_STACK);
+	iret_stack = read_register(REGISTER_STACK);
 }
 
 static void see_open(void)
@@ -117,7 +126,7 @@ static void see_open(void)
 	who_opens();
 	touch_clear();
 	tell_total();
-	window_open_at(&window, guest_register(REGISTER_ARGUMENT_1));
+	window_open_at(&window, read_register(REGISTER_ARGUMENT_1));
 	if (memory_pass && !table_program())
 		window_fail(&window, "the memory pass was not told the DUT's program");
 }

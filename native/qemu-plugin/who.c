@@ -2,7 +2,8 @@
 #include "who.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "memory.h"
 
 #define NEST_MAX 16
 #define TASKS_MAX 4096
@@ -36,15 +37,22 @@ const char *who_failed(void)
 	return failed;
 }
 
+void who_fail(const char *reason)
+{
+	if (!failed)
+		failed = reason;
+}
+
 static struct task *find_task(uint64_t address)
 {
 	for (unsigned int i = 0; i < tasks_len; i++)
 		if (tasks[i]->address == address)
 			return tasks[i];
-	if (tasks_len == TASKS_MAX || !(tasks[tasks_len] = calloc(1, sizeof(struct task)))) {
-		failed = "too many tasks";
+	if (tasks_len == TASKS_MAX) {
+		who_fail("too many tasks");
 		return tasks[0];
 	}
+	tasks[tasks_len] = memory_get(1, sizeof(struct task));
 	tasks[tasks_len]->address = address;
 	return tasks[tasks_len++];
 }
@@ -101,6 +109,8 @@ void who_switches(uint64_t before, uint64_t after)
 {
 	if (!find_running()->address)
 		running->address = before;
+	if (running->address != before)
+		who_fail("a switch of tasks was not seen");
 	running = find_task(after);
 }
 
@@ -125,7 +135,7 @@ static void push(enum layer_kind kind, unsigned int context, uint64_t ends)
 	struct task *task = find_running();
 
 	if (task->depth == NEST_MAX)
-		failed = "interrupts and polls nest too deep";
+		who_fail("interrupts and polls nest too deep");
 	else
 		task->nest[task->depth++] = (struct layer){kind, context, ends};
 }
@@ -136,7 +146,7 @@ static unsigned int find_poll(uint64_t napi)
 		if (polled[i] == napi)
 			return i;
 	if (contexts_len == CONTEXTS_MAX) {
-		failed = "too many NAPI instances";
+		who_fail("too many NAPI instances");
 		return CONTEXT_POLL;
 	}
 	polled[contexts_len] = napi;

@@ -24,8 +24,9 @@ unsigned int who_runs(void);
 /* How the context is called in the output, without its number. */
 void who_name(unsigned int context, char *text, unsigned int size);
 
-/* What cannot be told apart any more; NULL: nothing. */
+/* What cannot be told apart any more; NULL: nothing. It lasts: all that follows is wrong, too. */
 const char *who_failed(void);
+void who_fail(const char *reason);
 
 /* The task that runs is the generator, and nothing is on top of it; no task is the application. */
 void who_opens(void);
