@@ -75,6 +75,7 @@ def run_make(
 
 def read_make(tree: Tree, target: str) -> str:
     """What a target prints."""
+    tree.output.mkdir(parents=True, exist_ok=True)
     argv = ["make", "-s", "--no-print-directory", "-C", str(tree.path), f"O={tree.output}", *_words(tree), target]
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=_environment({}))
     if done.returncode:

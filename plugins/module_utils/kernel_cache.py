@@ -68,11 +68,14 @@ def tell(progress: str, text: str) -> None:
 
 
 @contextmanager
-def start_lock(path: Path) -> Iterator[None]:
-    """Be the only one; the kernel drops the lock with the process. The file stays: removing it would be a race."""
+def start_lock(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Be the only one, or one of those who share; the kernel drops the lock with the process.
+
+    The file stays: removing it would be a race.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 

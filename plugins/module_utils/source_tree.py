@@ -41,6 +41,16 @@ def lock_path(tree: Path) -> Path:
     return tree.with_name(f"{tree.name}.lock")
 
 
+@contextmanager
+def start_reading(tree: Path, cache: Path) -> Iterator[None]:
+    """Keep a tree of the cache from being removed or changed; nothing is written beside a tree of the user's."""
+    if tree.parent != cache / "sources":
+        yield
+        return
+    with kernel_cache.start_lock(lock_path(tree), shared=True):
+        yield
+
+
 def unpack(archive: Path, staging: Path, *, what: str, poll: Callable[[], None] | None = None) -> None:
     """GNU tar refuses what would leave the directory: names with '..', and links that lead elsewhere come last."""
     place = ["--file", archive, "--directory", staging / UNPACKED]

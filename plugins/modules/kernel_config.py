@@ -99,7 +99,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.xdprepro.lab.plugins.module_utils import kbuild, kernel_cache, kernel_fragment, kernel_recipe
+from ansible_collections.xdprepro.lab.plugins.module_utils import (
+    kbuild,
+    kernel_cache,
+    kernel_fragment,
+    kernel_recipe,
+    source_tree,
+)
 from ansible_collections.xdprepro.lab.plugins.module_utils.kbuild import Tree
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_fragment import Rule, Version
@@ -110,7 +116,8 @@ State = dict[str, Any]
 
 def work(params: State, _check_mode: bool) -> State:
     try:
-        return make(params)
+        with source_tree.start_reading(Path(params["tree"]), Path(params["cache"])):
+            return make(params)
     except (kernel_fragment.FragmentError, kernel_recipe.RecipeError) as error:
         raise KernelFailure("bad_config", str(error)) from None
 

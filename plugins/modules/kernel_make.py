@@ -96,7 +96,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.xdprepro.lab.plugins.module_utils import bzimage, kbuild, kept_build, kernel_cache
+from ansible_collections.xdprepro.lab.plugins.module_utils import (
+    bzimage,
+    kbuild,
+    kept_build,
+    kernel_cache,
+    source_tree,
+)
 from ansible_collections.xdprepro.lab.plugins.module_utils.kbuild import Tree
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
 
@@ -114,6 +120,11 @@ State = dict[str, Any]
 
 
 def work(params: State, check_mode: bool) -> State:
+    with source_tree.start_reading(Path(params["tree"]), Path(params["cache"])):
+        return provide(params, check_mode)
+
+
+def provide(params: State, check_mode: bool) -> State:
     cache, config = Path(params["cache"]), params["config"]
     kbuild.check_tree(Path(params["tree"]))
     text = Path(config["config"]).read_text()

@@ -2,11 +2,15 @@
 """Fragments, recipes and logs of kernel builds: what is read, what is chosen, and what is named when it is lost."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.xdprepro.lab.plugins.module_utils import kbuild, kernel_fragment, kernel_recipe
+from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_fragment import FragmentError, parse_version
+from ansible_collections.xdprepro.lab.plugins.modules import kernel_config, kernel_make
 from conftest import ROOT
+from debian_mirror import make_tree
 
 CONFIGS = ROOT / "xdprepro/configs"
 RECIPES = ROOT / "xdprepro/recipes.toml"
@@ -223,3 +227,26 @@ def test_a_full_disk_is_no_failure_of_the_source(tmp_path: Path, text: str) -> N
     error = "init/main.c:1:1: error: x\n"
     assert kbuild.build_failure(error + text, tree).reason == "no_space"
     assert kbuild.build_failure(error, tree).reason == "build_failed"
+
+
+# What is read is kept
+
+
+ASKING = """\
+%:
+\t@flock --nonblock ../linux.lock true && echo "error: nobody reads" >&2 || echo "error: somebody reads" >&2; false
+"""
+
+
+@pytest.mark.parametrize("module", [kernel_config, kernel_make])
+def test_a_source_is_locked_while_make_reads_it(tmp_path: Path, module: Any) -> None:
+    """make itself is asked."""
+    make_tree(tmp_path / "sources/linux")
+    (tmp_path / "sources/linux/Makefile").write_text(ASKING)
+    (tmp_path / "config").write_text("CONFIG_64BIT=y\n")
+    made = {"config": str(tmp_path / "config"), "asked": "", "release": "6.1", "variables": {}, "tools": {}}
+    params = {"tree": str(tmp_path / "sources/linux"), "cache": str(tmp_path), "base": "", "fragments": {}}
+    params |= {"recipes": "", "cc": "gcc", "progress": "", "jobs": 1, "source_id": "x", "spec": "git:x@x"}
+    with pytest.raises(KernelFailure) as caught:
+        module.work(params | ({"config": made} if module is kernel_make else {}), False)
+    assert (caught.value.reason, str(caught.value)) == ("build_failed", "error: somebody reads")
