@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels by name through the whole way: command line, Ansible, packages, cache; also twice at once and interrupted."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import source_tree
 from conftest import need
 from debian_mirror import (
     LARGE_BYTES,
@@ -312,11 +315,61 @@ def test_a_kernel_in_use_stays(cache: Path, run_here: Callable[..., cmd.Result])
 
 
 def test_prune_all_empties_the_cache_but_for_locks(cache: Path, run_here: Callable[..., cmd.Result]) -> None:
-    (cache / "sources/tree").mkdir(parents=True)
-    (cache / "sources/tree/file").write_bytes(bytes(5000))
+    for area in ("sources", "builds", "configs", "ccache", "play", "tests"):
+        (cache / area / "tree").mkdir(parents=True, exist_ok=True)
+        (cache / area / "tree/file").write_bytes(bytes(5000))
+    (cache / "accel.json").write_text("{}")
+    (cache / "venv-0123456789ab").mkdir()
+    (cache / "venv-0123456789ab/python").touch()
+    assert {"kernels", "locks", "venv-0123456789ab", *kernel_store.AREAS} == {path.name for path in cache.iterdir()}
     done = run_here("prune", "--all")
-    assert "removed sources (0.0 MB)" in done.stdout
-    assert [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    assert "removed sources, source trees and git mirrors (0.0 MB)" in done.stdout
+    left = [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert left == [cache / "venv-0123456789ab/python"]
+
+
+def test_what_a_build_reads_stays(cache: Path) -> None:
+    """Of a role that somebody plays without our command line, the lock of the tree tells."""
+    tree = cache / "sources/linux"
+    make_tree(tree)
+    with source_tree.start_reading(tree, cache), source_tree.start_reading(tree, cache):
+        pruned = kernel_store.prune(everything=True)
+    assert ("sources", "in use") in pruned.kept
+    assert (tree / "Makefile").exists()
+    assert kernel_store.prune(everything=True).kept == ()
+    assert not tree.exists()
+
+
+def test_nothing_goes_while_another_command_works(cache: Path) -> None:
+    with start("fetch", "deb:6.16"):
+        wait_for(lambda: list(cache.glob("play/*/progress")), "a playbook")
+        pruned = kernel_store.prune(everything=True)
+    assert {("apt", "in use"), ("asked", "in use"), ("play", "in use")} <= set(pruned.kept)
+    assert (cache / "apt/index.json").exists()
+
+
+def test_who_looks_is_not_taken_for_a_user(cache: Path) -> None:
+    """And what is being made is told from what is used."""
+    lock = kernel_store.lock_path(only_kernel().key)
+    with ThreadPoolExecutor(4) as pool:
+        seen = [pool.submit(lambda: [states() for _ in range(50)]) for _ in range(4)]
+        assert {state for one in seen for found in one.result() for state in found.values()} == {"ready"}
+    (kernel_store.kernel_directory(only_kernel().key) / "manifest.json").unlink()
+    for mode, state in ((fcntl.LOCK_SH, "in use"), (fcntl.LOCK_EX, "being made")):
+        with lock.open("a") as file:
+            fcntl.flock(file, mode)
+            assert list(states().values()) == [state]
+
+
+def test_two_prunes_at_once_share_the_work(cache: Path) -> None:
+    for number in range(40):
+        (cache / f"kernels/6.1-{number:012x}").mkdir()
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(kernel_store.prune, everything=True) for _ in range(4)]
+        for one in done:
+            one.result()
+    assert kernel_store.prune(everything=True).kept == ()
+    assert states() == {}
 
 
 def test_diff_tells_choices_from_what_comes_with_the_version(
@@ -341,4 +394,4 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     with pytest.raises(XdpreproError, match="Not a directory") as caught:
         kernels.find_kernel("deb:6.1")
     assert caught.value.status in (STORAGE, PRIVILEGE)
-    assert "XDPREPRO_CACHE" in caught.value.hint
+    assert caught.value.hint == "name another directory in XDPREPRO_CACHE"

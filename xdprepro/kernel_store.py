@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cache of kernels on disk: what is there, who uses it, and what can go."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -17,14 +18,20 @@ from xdprepro.kernel import MANIFEST, Kernel, KernelError, cache_directory, read
 READY, IN_USE, BEING_MADE, INTERRUPTED, DAMAGED = "ready", "in use", "being made", "interrupted", "damaged"
 SECONDS_A_DAY = 86400.0
 
-# What kernels are made with, beside the kernels themselves; the first word is the directory.
+# What is in the cache beside kernels and locks, by its name there. Python environments are no part of it.
 AREAS = {
     "sources": "source trees and git mirrors",
     "builds": "build directories",
+    "configs": "configurations of builds",
     "ccache": "compiled objects",
     "apt": "package lists",
     "asked": "what specs were found to be",
+    "play": "what Ansible worked with",
+    "tests": "what tests keep",
+    "accel.json": "whether guests run under KVM",
 }
+WORK = "work"  # the lock that all who fetch or build share
+LOOK = "look"  # the lock of those who try the locks of kernels, so that none takes another one for a user
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,11 @@ def start_use(kernel: Kernel) -> Iterator[None]:
 def list_entries() -> list[Entry]:
     """Everything in the cache of kernels, those used last at the end."""
     directory = cache_directory() / "kernels"
-    paths = [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
-    return sorted(map(_read_entry, paths), key=lambda entry: (entry.used_s, entry.key))
+    paths: list[Path] = []
+    with suppress(FileNotFoundError):
+        paths = [path for path in directory.iterdir() if path.is_dir()]
+    entries = [entry for path in paths if (entry := _read_entry(path))]
+    return sorted(entries, key=lambda entry: (entry.used_s, entry.key))
 
 
 def prune(
@@ -105,10 +115,9 @@ def prune(
         reason = _remove(entry, dry_run=dry_run)
         kept += [(entry.key, reason)] if reason else []
         removed += [] if reason else [(entry.key, entry.size_bytes)]
-    for area in AREAS if everything else ():
-        size_bytes, reason = _remove_area(area, dry_run=dry_run)
+    for area, size_bytes, reason in _remove_areas(dry_run=dry_run) if everything else ():
         kept += [(area, reason)] if reason else []
-        removed += [(area, size_bytes)] if size_bytes and not reason else []
+        removed += [] if reason else [(area, size_bytes)]
     return Pruned(tuple(removed), tuple(kept))
 
 
@@ -133,33 +142,52 @@ def name_cache() -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or cache_directory()
-        denied = isinstance(error, PermissionError)
-        hint = "name a directory of yours in XDPREPRO_CACHE" if denied else "free some space, or set XDPREPRO_CACHE"
-        raise XdpreproError(f"{where}: {error.strerror}", hint=hint, status=PRIVILEGE if denied else STORAGE) from None
+        status = PRIVILEGE if isinstance(error, PermissionError) else STORAGE
+        raise XdpreproError(f"{where}: {error.strerror}", hint=_cache_hint(error), status=status) from None
 
 
-def _read_entry(path: Path) -> Entry:
+def _cache_hint(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "name a directory of yours in XDPREPRO_CACHE"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space, or name another directory in XDPREPRO_CACHE"
+    return "name another directory in XDPREPRO_CACHE"
+
+
+def _read_entry(path: Path) -> Entry | None:
+    """Nothing where it has just gone: another command may prune."""
     key = path.name.removeprefix(".").removesuffix(".new") if path.name.startswith(".") else path.name
-    used_s, kernel, state = path.stat().st_mtime, None, INTERRUPTED
+    try:
+        used_s = path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    kernel, state = None, INTERRUPTED
     if (path / MANIFEST).exists() and path.name == key:
         try:
             kernel, state = read_kernel(path), READY
         except KernelError:
             state = DAMAGED
-    if _is_locked(lock_path(key)):
-        state = IN_USE if kernel else BEING_MADE
+    if holder := _find_holder(lock_path(key)):
+        state = IN_USE if kernel else holder
     return Entry(key, path, state, kernel.size_bytes if kernel else _size_of(path), used_s, kernel)
 
 
-def _is_locked(path: Path) -> bool:
+def _find_holder(path: Path) -> str:
+    """What those who hold the lock do, if any: users share it, and who makes the kernel does not."""
     try:
-        with path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with lock_path(LOOK).open("a") as look, path.open("r+") as file:
+            fcntl.flock(look, fcntl.LOCK_EX)  # let go after the other
+            return "" if _try_lock(file, fcntl.LOCK_EX) else IN_USE if _try_lock(file, fcntl.LOCK_SH) else BEING_MADE
     except OSError:  # there is none, or it is not ours to open
+        return ""
+
+
+def _try_lock(file: IO[str], mode: int) -> bool:
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    return False
+    return True
 
 
 def _check_named(keys: Sequence[str], entries: Sequence[Entry]) -> None:
@@ -177,49 +205,55 @@ def _remove(entry: Entry, *, dry_run: bool) -> str:
     if dry_run:
         return ""
     with open_lock(lock_path(entry.key)) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return IN_USE
+        with open_lock(lock_path(LOOK)) as look:
+            fcntl.flock(look, fcntl.LOCK_EX)
+            if not _try_lock(file, fcntl.LOCK_EX):
+                return IN_USE
         with name_cache():
             # Without its manifest it counts no more, however this ends.
             (entry.path / MANIFEST).unlink(missing_ok=True)
-            shutil.rmtree(entry.path)
+            with suppress(FileNotFoundError):  # another prune was faster
+                shutil.rmtree(entry.path)
     return ""
 
 
-def _remove_area(area: str, *, dry_run: bool) -> tuple[int, str]:
-    """Its size, and why it was not removed; lock files stay."""
-    directory = cache_directory() / area
-    if not directory.is_dir():
-        return 0, ""
-    locks = [*directory.glob("*.lock"), lock_path(area)]
+def _remove_areas(*, dry_run: bool) -> list[tuple[str, int, str]]:
+    """Each that is not empty with its size, and why it was not removed."""
+    sizes = {area: size_bytes for area in AREAS if (size_bytes := _size_of(cache_directory() / area))}
+    if not sizes:
+        return []
+    # Who wants to fetch or build meanwhile, waits.
+    with open_lock(lock_path(WORK)) as file:
+        if not _try_lock(file, fcntl.LOCK_EX):
+            return [(area, size_bytes, IN_USE) for area, size_bytes in sizes.items()]
+        return [(area, size_bytes, _remove_area(area, dry_run=dry_run)) for area, size_bytes in sizes.items()]
+
+
+def _remove_area(area: str, *, dry_run: bool) -> str:
+    """Why not, or nothing; lock files stay. Roles that others play hold those within the area only."""
+    path = cache_directory() / area
     with ExitStack() as stack:
-        for path in locks:
-            file = stack.enter_context(open_lock(path))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return 0, IN_USE
-        size_bytes = _size_of(directory)
+        for lock in (*path.glob("*.lock"), lock_path(area)):
+            if not _try_lock(stack.enter_context(open_lock(lock)), fcntl.LOCK_EX):
+                return IN_USE
         if not dry_run:
             with name_cache():
-                _empty(directory)
-    return size_bytes, ""
+                _empty(path)
+    return ""
 
 
-def _empty(directory: Path) -> None:
-    for path in directory.iterdir():
+def _empty(area: Path) -> None:
+    for path in area.iterdir() if area.is_dir() else [area] if area.exists() else []:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif path.suffix != ".lock":
             path.unlink()
 
 
-def _size_of(directory: Path) -> int:
-    """Of what is there; it may be changing."""
-    total = 0
-    for top, _, names in os.walk(directory):
+def _size_of(path: Path) -> int:
+    """Of the files that are there; they may be changing."""
+    total = path.stat().st_size if path.is_file() else 0
+    for top, _, names in os.walk(path):
         for name in names:
             with suppress(FileNotFoundError):
                 total += os.lstat(os.path.join(top, name)).st_size  # noqa: PTH118  # fast, of a source tree

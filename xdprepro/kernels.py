@@ -144,12 +144,14 @@ def _lock_name(spec: KernelSpec) -> str:
 
 @contextmanager
 def _start_lock(name: str, tell: Tell) -> Iterator[None]:
-    with kernel_store.open_lock(kernel_store.lock_path(name)) as file:
+    path, work_path = (kernel_store.lock_path(one) for one in (name, kernel_store.WORK))
+    with kernel_store.open_lock(path) as file, kernel_store.open_lock(work_path) as work:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             tell("waiting: another command fetches or builds from the same source")
             fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(work, fcntl.LOCK_SH)  # it is a prune that we may wait for
         yield
 
 

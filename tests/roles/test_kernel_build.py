@@ -141,7 +141,7 @@ def builder(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Source and build directory are kept for the next run of the tests, the kernels are not."""
     kept = cache_directory() / "tests" / source.name
     kept.mkdir(parents=True, exist_ok=True)
-    with (kept / "lock").open("w") as lock:
+    with kept.with_name(f"{kept.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(kept / "cache/kernels", ignore_errors=True)
         (kept / "cache").mkdir(exist_ok=True)

@@ -19,6 +19,7 @@ from xdprepro.kernel import FORMS, Kernel, parse_kernel_spec
 
 # A bracket begins markup in help texts.
 SPEC_HELP = f"One of: {'; '.join(form for _, form in FORMS.values())}.".replace("[", r"\[")
+ALL_HELP = f"Every kernel, and {', '.join(kernel_store.AREAS.values())}."
 FOUND_HELP = "A key of 'xdprepro kernel list' or its spec."
 
 app = typer.Typer(
@@ -119,7 +120,7 @@ def show(name: Annotated[str, typer.Argument(metavar="KEY|SPEC", help=FOUND_HELP
 @app.command("prune")
 def prune(
     keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="These.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every kernel, source, build and package list.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help=ALL_HELP)] = False,
     older_than_days: Annotated[float | None, OlderOption] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
     as_json: Json = False,
@@ -133,10 +134,15 @@ def prune(
         print_json({**asdict(pruned), "freed_bytes": pruned.freed_bytes, "dry_run": dry_run})
         return
     for name, size_bytes in pruned.removed:
-        print(f"{'would remove' if dry_run else 'removed'} {name} ({format_size(size_bytes)})")
+        print(f"{'would remove' if dry_run else 'removed'} {_describe(name)} ({format_size(size_bytes)})")
     for name, reason in pruned.kept:
-        print(f"kept {name}: {reason}")
+        print(f"kept {_describe(name)}: {reason}")
     note(f"{format_size(pruned.freed_bytes)} {'would be freed' if dry_run else 'freed'}")
+
+
+def _describe(name: str) -> str:
+    about = kernel_store.AREAS.get(name)
+    return f"{name}, {about}" if about else name
 
 
 @app.command("diff")
