@@ -77,7 +77,7 @@ def run_counted(directory: Path, *, memory_pass: bool) -> Counted:
     """Boot counted.c as the init of a guest, with the plugin."""
     need(PLUGIN.exists(), "no plugin: run 'make build'")
     try:
-        check_qemu()
+        check_qemu(counting=True)
         kernel = find_kernel(KERNEL)
     except XdpreproError as error:
         need(False, f"{error.message}; {error.hint}")

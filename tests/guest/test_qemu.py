@@ -2,6 +2,7 @@
 """QEMU as it is found and called, and the probe of the machine's own processor."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,13 @@ def test_memory_pass_is_asked_of_the_plugin() -> None:
     assert plugin.endswith(",memory=on")
 
 
+@pytest.fixture(autouse=True)
+def ask_qemu_anew() -> Iterator[None]:
+    """What a machine of one test says is not for the next."""
+    yield
+    check_qemu.cache_clear()
+
+
 def use_program(monkeypatch: pytest.MonkeyPatch, directory: Path, version: str | None) -> None:
     """A machine whose QEMU says this of itself, or which has none."""
     directory.mkdir()
@@ -124,8 +132,24 @@ def test_qemu_that_is_missing_or_old_is_told_with_what_mends_it(
     with pytest.raises(XdpreproError) as raised:
         check_qemu()
     assert raised.value.message == message
-    assert "make setup" in raised.value.hint
+    assert raised.value.hint.startswith("install QEMU 9.2 to 10.0: 'make setup' does on Debian")
     assert raised.value.status == UNAVAILABLE
+
+
+def test_qemu_that_is_too_new_to_count_still_shows_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_program(monkeypatch, tmp_path / "bin", "10.1.0 (Debian 1:10.1.0+ds-1)")
+    assert check_qemu() == "10.1.0 (Debian 1:10.1.0+ds-1)"
+    with pytest.raises(XdpreproError) as raised:
+        check_qemu(counting=True)
+    assert raised.value.message == "QEMU is 10.1, instructions are counted with 9.2 to 10.0"
+    assert raised.value.hint.startswith("install QEMU 9.2 to 10.0")
+    assert raised.value.status == UNAVAILABLE
+
+
+@pytest.mark.parametrize("version", ["9.2.0", "10.0.2"])
+def test_qemu_that_can_count_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    use_program(monkeypatch, tmp_path / "bin", version)
+    assert check_qemu(counting=True) == version
 
 
 @pytest.mark.vm

@@ -24,6 +24,7 @@ AGENT = ROOT / "native/build/xdprepro-agent"
 MARKERS = ("arm", "open", "close", "app", "table")
 ANSWER_S = 15.0  # for the agent's version
 HANG_S = 30.0  # a guest that wrote nothing for so long at its deadline hangs; a window under the plugin takes seconds
+QUIET_S = 90.0  # and one that wrote nothing for so long is not waited for, however busy this machine is
 TAIL_LINES = 20  # of the console, in a failure
 
 Line = dict[str, Any]
@@ -33,8 +34,8 @@ Line = dict[str, Any]
 class Failure:
     """Why a boot has no whole result.
 
-    `kind` is panic, hang, slow, killed, qemu, no_driver, no_bpf, guest_error or no_result; `slow` was still at work at
-    its deadline, `qemu` is QEMU's own refusal.
+    `kind` is panic, hang, slow, aborted, killed, qemu, no_driver, no_bpf, guest_error or no_result; `slow` was still
+    at work at its deadline, `aborted` was ended by whoever booted it, `qemu` is QEMU's own refusal.
     """
 
     kind: str
@@ -65,16 +66,18 @@ def boot(
     *,
     directory: Path,
     deadline_s: float,
+    quiet_limit_s: float = QUIET_S,
     aborted: Callable[[], bool] = go_on,
 ) -> Boot:
     """Run a job (docs/protocol.md, "The micro guest") in a guest; the files of the boot stay in the directory.
 
-    A guest that fails, or that is ended because it was `aborted`, is a Failure. What cannot be tried, without QEMU, a
-    model of the port, the kernel's driver or the agent, raises XdpreproError(status=UNAVAILABLE).
+    A guest that fails, that writes nothing for `quiet_limit_s`, or that was `aborted` is a Failure. What cannot be
+    tried, without QEMU, a model of the port, the kernel's driver or the agent, raises
+    XdpreproError(status=UNAVAILABLE).
     """
-    qemu_version = check_qemu()
-    check_port(machine.port)
     counting = machine.accel == "count" and bool(job.get("count"))
+    qemu_version = check_qemu(counting=counting)
+    check_port(machine.port)
     markers = read_markers() if counting else {}
     port = PORTS[machine.port]
     modules = find_modules(kernel, [*CHANNEL_MODULES[machine.channel], *port.modules, port.driver])
@@ -83,7 +86,9 @@ def boot(
     files = _place_files(kernel, directory, initramfs)
     macs = {end: about["mac"] for end, about in job["ports"].items()}
     argv = make_argv(machine, files, macs, markers)
-    course = run_guest(argv, files.console, files.results, deadline_s=deadline_s, aborted=aborted)
+    course = run_guest(
+        argv, files.console, files.results, deadline_s=deadline_s, quiet_limit_s=quiet_limit_s, aborted=aborted
+    )
     if files.image != kernel.image:
         files.image.unlink()  # large, and made of the kernel's image
     console = course.console.decode(errors="replace").replace("\r", "")
@@ -170,7 +175,7 @@ def _find_failure(
     elif has_end:
         return None
     elif course.status is None:
-        kind, message = _explain_deadline(course, deadline_s)
+        kind, message = _explain_end(course, deadline_s)
     elif course.status < 0:
         kind, message = "killed", f"QEMU was ended by signal {-course.status}{_last_line(course.stderr)}"
     elif course.status > 0:
@@ -185,8 +190,11 @@ def _find_panic(console: str) -> str:
     return next(line[line.index(PANIC.decode()) :] for line in console.splitlines() if PANIC.decode() in line)
 
 
-def _explain_deadline(course: Course, deadline_s: float) -> tuple[str, str]:
-    if course.quiet_s >= min(HANG_S, deadline_s / 2):
+def _explain_end(course: Course, deadline_s: float) -> tuple[str, str]:
+    """Of a guest that we ended."""
+    if course.end == "aborted":
+        return "aborted", f"the guest was interrupted after {course.duration_s:.0f} s"
+    if course.end == "quiet" or course.quiet_s >= min(HANG_S, deadline_s / 2):
         return "hang", f"the guest has not got on for {course.quiet_s:.0f} s, deadline {deadline_s:g} s"
     return "slow", f"the guest was still at work at its deadline of {deadline_s:g} s"
 

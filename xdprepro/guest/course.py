@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The course of one QEMU process: started, followed until it ends or must be ended, and what it left behind."""
 
+import math
 import os
 import select
 import signal
@@ -21,7 +22,10 @@ END = b'{"end"'
 
 @dataclass
 class Course:
-    """What a guest wrote so far; `status` is QEMU's exit status, None where we ended it."""
+    """What a guest wrote so far; `status` is QEMU's exit status, None where we ended it.
+
+    `end` is why we look no longer: exit, deadline, quiet or aborted.
+    """
 
     console: bytearray = field(default_factory=bytearray)
     results: bytearray = field(default_factory=bytearray)
@@ -29,6 +33,7 @@ class Course:
     stderr: str = ""
     duration_s: float = 0.0
     quiet_s: float = 0.0  # since it last wrote anything
+    end: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -42,9 +47,18 @@ def go_on() -> bool:
 
 
 def run_guest(
-    argv: Sequence[str], console: Path, results: Path, *, deadline_s: float, aborted: Callable[[], bool] = go_on
+    argv: Sequence[str],
+    console: Path,
+    results: Path,
+    *,
+    deadline_s: float,
+    quiet_limit_s: float = math.inf,
+    aborted: Callable[[], bool] = go_on,
 ) -> Course:
-    """Run QEMU until it ends, its guest is over, the deadline, or `aborted`; it never outlives this process."""
+    """Run QEMU until it ends, its guest is over or wrote nothing for too long, the deadline, or `aborted`.
+
+    It never outlives this process.
+    """
     course = Course()
     begin_s = last_s = time.monotonic()
     limit_s = begin_s + deadline_s
@@ -52,7 +66,7 @@ def run_guest(
         files = [(stack.enter_context(_follow(path)), text) for path, text in _written(course, console, results)]
         process = stack.enter_context(cmd.start_process(["setpriv", "--pdeathsig", "KILL", *argv]))
         ended = stack.enter_context(_wait_for_end(process.pid))
-        while True:
+        while not course.end:
             has_ended = bool(ended.poll(STEP_MS))
             got = sum(_take(fd, text) for fd, text in files)
             now_s = time.monotonic()
@@ -60,8 +74,14 @@ def run_guest(
                 last_s = now_s
                 if course.is_over:
                     limit_s = min(limit_s, now_s + OFF_S)
-            if now_s > limit_s or (has_ended and not got) or aborted():
-                break
+            if has_ended and not got:
+                course.end = "exit"
+            elif now_s > limit_s:
+                course.end = "deadline"
+            elif now_s - last_s > quiet_limit_s:
+                course.end = "quiet"
+            elif aborted():
+                course.end = "aborted"
         course.quiet_s = now_s - last_s
         course.duration_s = now_s - begin_s
         if has_ended:

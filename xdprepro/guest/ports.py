@@ -12,29 +12,25 @@ class Port:
     driver: str
     config: str  # the kernel's option for the driver
     attach_modes: tuple[str, ...]
-    about: str
     model: str = ""
     options: str = ""
     modules: tuple[str, ...] = ()  # besides the driver
 
 
 PORTS: Mapping[str, Port] = {
-    "veth": Port("veth", "CONFIG_VETH", ("native", "skb"), "a pair of virtual links, made by the kernel"),
+    "veth": Port("veth", "CONFIG_VETH", ("native", "skb")),
     "virtio-net": Port(
         "virtio_net",
         "CONFIG_VIRTIO_NET",
         ("native", "skb"),
-        "virtio network devices",
         model="virtio-net-pci",
         # QEMU's main loop runs beside the guest and would send at its own time; the guest's timers are the guest's.
         options="ioeventfd=off,tx=timer",
         modules=("virtio_pci",),
     ),
-    "igb": Port("igb", "CONFIG_IGB", ("native", "skb"), "Intel 82576 gigabit adapters", model="igb"),
-    "vmxnet3": Port("vmxnet3", "CONFIG_VMXNET3", ("native", "skb"), "VMware's paravirtual adapters", model="vmxnet3"),
-    "e1000e": Port(
-        "e1000e", "CONFIG_E1000E", ("skb",), "Intel 82574 gigabit adapters; the driver has no XDP", model="e1000e"
-    ),
+    "igb": Port("igb", "CONFIG_IGB", ("native", "skb"), model="igb"),
+    "vmxnet3": Port("vmxnet3", "CONFIG_VMXNET3", ("native", "skb"), model="vmxnet3"),
+    "e1000e": Port("e1000e", "CONFIG_E1000E", ("skb",), model="e1000e"),
 }
 
 

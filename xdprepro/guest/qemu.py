@@ -16,7 +16,11 @@ ROOT = Path(__file__).parent.parent.parent
 PLUGIN = ROOT / "native/qemu-plugin/build/libxdprepro-count.so"
 # The first whose plugin interface can read the memory of a guest, which is how the plugin learns who runs.
 OLDEST = (9, 2)
-INSTALL = "run 'make setup'; on Debian 12 QEMU is from bookworm-backports"
+# The last that has version 4 of that interface, which is the one that the plugin knows.
+NEWEST_COUNTED = (10, 0)
+INSTALL = (
+    "install QEMU 9.2 to 10.0: 'make setup' does on Debian 12 and 13, elsewhere build it if no package is of these"
+)
 RESULTS = "xdprepro.results"  # the agent looks for a virtio port of this name
 
 ACCELS: Mapping[str, tuple[str, ...]] = {
@@ -66,8 +70,8 @@ class Files:
 
 
 @cache
-def check_qemu() -> str:
-    """QEMU's version; raises XdpreproError(status=UNAVAILABLE) where it is missing or too old."""
+def check_qemu(*, counting: bool = False) -> str:
+    """QEMU's version; raises XdpreproError(status=UNAVAILABLE) where it is missing, too old, or too new to count."""
     try:
         said = cmd.run([QEMU, "--version"]).stdout
     except XdpreproError as error:
@@ -75,10 +79,20 @@ def check_qemu() -> str:
     found = re.search(r"version (\d+)\.(\d+)\S*(?: \(\S+ \S+\))?", said)
     if not found:
         raise XdpreproError(f"{QEMU}: no version in {said[:80]!r}", hint=INSTALL, status=UNAVAILABLE)
-    if (int(found[1]), int(found[2])) < OLDEST:
-        fact = f"QEMU is {found[1]}.{found[2]}, the emulated bench needs {OLDEST[0]}.{OLDEST[1]}"
+    version = int(found[1]), int(found[2])
+    if version < OLDEST:
+        fact = f"QEMU is {_format(version)}, the emulated bench needs {_format(OLDEST)}"
+        raise XdpreproError(fact, hint=INSTALL, status=UNAVAILABLE)
+    if counting and version > NEWEST_COUNTED:
+        fact = (
+            f"QEMU is {_format(version)}, instructions are counted with {_format(OLDEST)} to {_format(NEWEST_COUNTED)}"
+        )
         raise XdpreproError(fact, hint=INSTALL, status=UNAVAILABLE)
     return found[0].removeprefix("version ")
+
+
+def _format(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def have_model(model: str) -> bool:
