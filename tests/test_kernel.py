@@ -2,10 +2,12 @@
 """How kernels are spelled, and what is read of one that is on disk."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import kernel_cache
 
 from xdprepro.errors import FAILED, STORAGE, UNAVAILABLE, USAGE
 from xdprepro.kernel import (
@@ -14,6 +16,7 @@ from xdprepro.kernel import (
     KernelError,
     KernelSpec,
     cache_directory,
+    hide_login,
     parse_kernel_spec,
     read_kernel,
     status_of,
@@ -54,6 +57,8 @@ WRONG = {
     "deb:--help": "not of the form deb:package",
     "git:/src/linux": "not of the form git:URL-or-path@ref",
     "git:/src/linux@": "not of the form git:URL-or-path@ref",
+    "git:https://user:token@host/linux": "no ref",
+    "git:git@host:a/linux.git": "no ref",
     "tarball:": "not of the form tarball:",
     "tarball:https://h/x.tar": "a tarball from a URL needs its sha256",
     "tarball:/x.tar,sha256=": "not of the form tarball:",
@@ -79,9 +84,23 @@ def test_every_kind_is_spelled_in_the_examples() -> None:
 def test_what_is_no_spec_is_refused_with_the_form_it_should_have(text: str) -> None:
     with pytest.raises(KernelError) as caught:
         parse_kernel_spec(text)
-    assert caught.value.message.startswith(f"kernel {text!r}: {WRONG[text]}")
+    assert caught.value.message.startswith(f"kernel {text.replace('user:token@', '')!r}: {WRONG[text]}")
     assert caught.value.hint
     assert (caught.value.reason, caught.value.status) == ("bad_spec", USAGE)
+
+
+@pytest.mark.parametrize("hide", [hide_login, kernel_cache.hide_login])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("git:https://user:tok@en@host/linux@v6.1", "git:https://host/linux@v6.1"),
+        ("fatal: 'https://token@host/' and https://a:b@c/", "fatal: 'https://host/' and https://c/"),
+        ("git:ssh://git:password@host:22/linux@v1", "git:ssh://git@host:22/linux@v1"),
+        *((text, text) for text in SPECS),
+    ],
+)
+def test_what_logs_in_is_hidden_and_nothing_else(text: str, shown: str, hide: Callable[[str], str]) -> None:
+    assert hide(text) == shown
 
 
 def test_keys_are_told_from_specs() -> None:

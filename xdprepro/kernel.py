@@ -15,6 +15,9 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 BUILT = ("git", "tarball", "deb-src")  # the kinds that are sources
 SHA256 = re.compile(r"[0-9a-f]{64}")
+# In front of a host; ssh's user is part of the address, and elsewhere even a name may be a token.
+SSH_PASSWORD = re.compile(r"(\bssh://[^/@:\s]+):[^/\s]*(?=@)")
+LOGIN = re.compile(r"(?<!\bssh)(://)[^/\s]*@")
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*-[0-9a-f]{12}")
 
 PACKAGE = r"(?P<name>[a-z0-9][a-z0-9.+-]*)(=(?P<version>[A-Za-z0-9.+:~-]+))?(@(?P<suite>[a-z][a-z0-9.-]*))?"
@@ -116,7 +119,13 @@ def parse_kernel_spec(text: str) -> KernelSpec:
     parts = {key: value or "" for key, value in found.groupdict().items()}
     spec = KernelSpec(text.strip(), kind, **{"name": "", **parts})
     _check_sha256(spec)
+    _check_ref(spec)
     return spec
+
+
+def hide_login(text: str) -> str:
+    """The text as it may be kept and shown: its URLs without what logs in."""
+    return LOGIN.sub(r"\1", SSH_PASSWORD.sub(r"\1", text))
 
 
 def read_kernel(directory: Path) -> Kernel:
@@ -163,5 +172,12 @@ def _check_sha256(spec: KernelSpec) -> None:
         )
 
 
+def _check_ref(spec: KernelSpec) -> None:
+    """The only '@' may be the one that ends a login: https://user:token@host/linux, or git@host:linux."""
+    is_host_cut = re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/]*", spec.name) and "/" in spec.ref
+    if spec.kind == "git" and (is_host_cut or ("/" not in spec.name and re.match(r"[^/:]+:.", spec.ref))):
+        raise _wrong(spec.text, "no ref: the only '@' ends what logs in", "append @ and a branch, a tag or a commit")
+
+
 def _wrong(text: str, fact: str, hint: str) -> KernelError:
-    return KernelError(f"kernel {text!r}: {fact}", reason="bad_spec", hint=hint, status=USAGE)
+    return KernelError(f"kernel {hide_login(text)!r}: {fact}", reason="bad_spec", hint=hint, status=USAGE)

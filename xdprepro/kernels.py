@@ -15,7 +15,7 @@ from typing import Any
 
 from xdprepro import kernel_store, provision
 from xdprepro.errors import USAGE
-from xdprepro.kernel import KEY, Kernel, KernelError, KernelSpec, cache_directory, parse_kernel_spec
+from xdprepro.kernel import KEY, Kernel, KernelError, KernelSpec, cache_directory, hide_login, parse_kernel_spec
 
 Tell = Callable[[str], None]
 
@@ -52,7 +52,9 @@ def find_kernel(
         return kernel_store.load_kernel(spec_text)
     spec = _locate(parse_kernel_spec(spec_text))
     if (config or fragments) and not spec.is_built:
-        raise _wrong(f"kernel {spec.text!r} is not built here", "leave the configuration out, or name a source")
+        raise _wrong(
+            f"kernel {hide_login(spec.text)!r} is not built here", "leave the configuration out, or name a source"
+        )
     known = None if refresh or spec.is_built else _read_asked(spec)
     if known:
         return known
@@ -67,7 +69,7 @@ def fetch_source(spec_text: str, *, refresh: bool = False, tell: Tell = be_silen
     """The source of a kernel that is built here, without building it."""
     spec = _locate(parse_kernel_spec(spec_text))
     if not spec.is_built:
-        raise _wrong(f"kernel {spec.text!r} is no source", "name one by git:, tarball: or deb-src:")
+        raise _wrong(f"kernel {hide_login(spec.text)!r} is no source", "name one by git:, tarball: or deb-src:")
     answer = _play(spec, {}, refresh=refresh, tell=tell)
     return Source(spec=answer["spec"], tree=Path(answer["tree"]))
 
@@ -77,14 +79,14 @@ def find_cached(spec_text: str) -> Kernel:
     if KEY.fullmatch(spec_text):
         return kernel_store.load_kernel(spec_text)
     spec = _locate(parse_kernel_spec(spec_text))
-    resolved = [kernel for kernel in list_kernels() if kernel.spec == spec.text]
+    resolved = [kernel for kernel in list_kernels() if kernel.spec == hide_login(spec.text)]
     kernel = _read_asked(spec) or (resolved[-1] if resolved else None)
     if not kernel:
         command = "build" if spec.is_built else "fetch"
         raise KernelError(
-            f"kernel {spec.text!r} is not in the cache",
+            f"kernel {hide_login(spec.text)!r} is not in the cache",
             reason="no_such_kernel",
-            hint=f"run 'xdprepro kernel {command} {shlex.quote(spec.text)}'",
+            hint=f"run 'xdprepro kernel {command} {shlex.quote(hide_login(spec.text))}'",
             status=USAGE,
         )
     return kernel
@@ -139,7 +141,7 @@ def _play(spec: KernelSpec, options: Mapping[str, Any], *, refresh: bool, tell: 
 
 def _lock_name(spec: KernelSpec) -> str:
     """One at a time for each source: a repository, a package, a file."""
-    return f"{spec.kind}-{hashlib.sha256(spec.name.encode()).hexdigest()[:12]}"
+    return f"{spec.kind}-{hashlib.sha256(hide_login(spec.name).encode()).hexdigest()[:12]}"
 
 
 @contextmanager
@@ -156,7 +158,7 @@ def _start_lock(name: str, tell: Tell) -> Iterator[None]:
 
 
 def _asked_path(spec: KernelSpec) -> Path:
-    said = json.dumps(asdict(spec), sort_keys=True)
+    said = hide_login(json.dumps(asdict(spec), sort_keys=True))
     return cache_directory() / "asked" / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
 
 
@@ -175,7 +177,7 @@ def _write_asked(spec: KernelSpec, answer: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         watched = {name: _stamp(name) for name in answer["watched"]}
         new = path.with_name(f"{path.name}.{os.getpid()}")
-        new.write_text(json.dumps({"spec": spec.text, "key": answer["key"], "watched": watched}))
+        new.write_text(json.dumps({"spec": hide_login(spec.text), "key": answer["key"], "watched": watched}))
         new.replace(path)
 
 

@@ -27,7 +27,7 @@ def start_download(cache: Path, package: Package, directory: Path, progress: str
     name, sha256 = package["package"], package["sha256"]
     deb = directory / "package.deb"
     poll = kernel_cache.show_growth(progress, deb, what=f"downloading {name}", size_bytes=package["size_bytes"])
-    argv = [HELPER, "-c", cache / "apt/apt.conf", "download-file", package["uri"], deb, f"SHA256:{sha256}"]
+    argv = [HELPER, "-c", cache / "apt/apt.conf", "download-file", "--", package["uri"], deb, f"SHA256:{sha256}"]
     try:
         kernel_cache.run(argv, what=name, poll=poll)
         if kernel_cache.sha256_of(deb) != sha256:
@@ -55,7 +55,7 @@ def _download_failure(name: str, failure: KernelFailure) -> KernelFailure:
 def iter_files(deb: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """The absolute name and the content of each regular file, to be read before the next one is asked for."""
     with (
-        kernel_cache.start_pipe(["dpkg-deb", "--fsys-tarfile", deb], what=deb.name) as stream,
+        kernel_cache.start_pipe(["dpkg-deb", "--fsys-tarfile", "--", deb], what=deb.name) as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
         for member in archive:

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -24,6 +25,9 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.5
+# In front of a host; ssh's user is part of the address, and elsewhere even a name may be a token.
+SSH_PASSWORD = re.compile(r"(\bssh://[^/@:\s]+):[^/\s]*(?=@)")
+LOGIN = re.compile(r"(?<!\bssh)(://)[^/\s]*@")
 TELLING = ("E: ", "fatal: ", "tar: ")  # how apt, git and tar begin the line that says what is wrong
 
 State = dict[str, Any]
@@ -39,13 +43,18 @@ class KernelFailure(Exception):
         self.log = log
 
 
+def hide_login(text: str) -> str:
+    """The text as it may be kept and shown: its URLs without what logs in."""
+    return LOGIN.sub(r"\1", SSH_PASSWORD.sub(r"\1", text))
+
+
 def run_module(module: AnsibleModule, work: Callable[[State, bool], State]) -> None:
     """Answer with what `work(params, check_mode)` returns, or fail with the reason."""
     try:
         answer = work(module.params, module.check_mode)
     except KernelFailure as failure:
         log = str(failure.log) if failure.log else ""
-        module.fail_json(msg=str(failure), reason=failure.reason, hint=failure.hint, log=log)
+        module.fail_json(msg=hide_login(str(failure)), reason=failure.reason, hint=hide_login(failure.hint), log=log)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         where = f"{error.filename}: " if error.filename else ""
@@ -63,7 +72,7 @@ def tell(progress: str, text: str) -> None:
     if progress:
         path = Path(progress)
         new = path.with_name(f"{path.name}.new")
-        new.write_text(text)
+        new.write_text(hide_login(text))
         new.replace(path)
 
 
@@ -104,12 +113,16 @@ def start_entry(cache: Path, key: str) -> Iterator[Path | None]:
             if not (staging / MANIFEST).exists():
                 raise AssertionError(f"{staging}: no manifest was written")
             staging.replace(final)
+            sync_directory(final.parent)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
 
 def write_manifest(directory: Path, facts: State) -> None:
-    """Last of all: the entry counts from now on. `facts` has all but what is found by looking."""
+    """Last of all, when the files are on the disk: the entry counts from now on.
+
+    `facts` has all but what is found by looking.
+    """
     names = ("modules", "config", "system_map", "log")
     found = {"modules": "modules", "config": "config", "system_map": "System.map", "log": "build.log"}
     manifest = {
@@ -122,6 +135,7 @@ def write_manifest(directory: Path, facts: State) -> None:
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "size_bytes": size_of(directory),
     }
+    run(["sync", "--file-system", directory], what=str(directory))  # one call, for thousands of modules
     path = directory / MANIFEST
     new = path.with_name(f"{MANIFEST}.new")
     with new.open("w") as file:
@@ -129,6 +143,16 @@ def write_manifest(directory: Path, facts: State) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
+    sync_directory(directory)
+
+
+def sync_directory(directory: Path) -> None:
+    """Names reach the disk apart from the files that they name."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_compiler(config: Path) -> str | None:
@@ -212,13 +236,14 @@ def _wait(child: subprocess.Popen[str], poll: Callable[[], None] | None) -> tupl
 
 
 def show_growth(progress: str, path: Path, *, what: str, size_bytes: int) -> Callable[[], None]:
-    """Tell how much of a file is there, each time it is called."""
+    """Tell how much of a file is there, each time it is called; a size that is not known is 0."""
     begin_s = time.monotonic()
 
     def poll() -> None:
         done = path.stat().st_size if path.exists() else 0
         left_s = (time.monotonic() - begin_s) * (size_bytes / done - 1) if done else 0
         left = f", {left_s:.0f} s left" if done else ""
-        tell(progress, f"{what}: {done / 1e6:.0f} of {size_bytes / 1e6:.0f} MB{left}")
+        rest = f" of {size_bytes / 1e6:.0f} MB{left}" if size_bytes else " MB"
+        tell(progress, f"{what}: {done / 1e6:.0f}{rest}")
 
     return poll

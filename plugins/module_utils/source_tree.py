@@ -53,7 +53,8 @@ def start_reading(tree: Path, cache: Path) -> Iterator[None]:
 
 def unpack(archive: Path, staging: Path, *, what: str, poll: Callable[[], None] | None = None) -> None:
     """GNU tar refuses what would leave the directory: names with '..', and links that lead elsewhere come last."""
-    place = ["--file", archive, "--directory", staging / UNPACKED]
+    # A name like "-" or "host:file" would be no file to tar.
+    place = ["--file", archive.absolute(), "--force-local", "--directory", staging / UNPACKED]
     argv = ["tar", "--extract", *place, "--no-same-owner", "--no-same-permissions"]
     try:
         kernel_cache.run(argv, what=what, poll=poll)

@@ -20,7 +20,7 @@ options:
     type: path
     required: true
   repository:
-    description: URL or path.
+    description: URL or path. What logs in, in a URL, is used and not kept.
     type: str
     required: true
   ref:
@@ -90,7 +90,8 @@ State = dict[str, Any]
 def work(params: State, check_mode: bool) -> State:
     repository, progress = params["repository"], params["progress"]
     check_repository(repository)
-    name = f"git-{hashlib.sha256(repository.encode()).hexdigest()[:16]}"
+    shown = kernel_cache.hide_login(repository)
+    name = f"git-{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
     tree = source_tree.tree_path(Path(params["cache"]), name)
     mirror = tree.with_name(f"{name}.git")
     with kernel_cache.start_lock(source_tree.lock_path(tree)):
@@ -102,7 +103,7 @@ def work(params: State, check_mode: bool) -> State:
             kernel_cache.tell(progress, f"checking {commit[:12]} out")
             check_out(mirror, tree, commit)
             source_tree.check_top(tree)
-    spec = f"git:{repository}@{commit}"
+    spec = f"git:{shown}@{commit}"
     return {"changed": changed, "tree": str(tree), "source_id": source_id, "spec": spec, "commit": commit}
 
 
@@ -128,7 +129,7 @@ def fetch(mirror: Path, repository: str, ref: str, progress: str) -> str:
         clone(mirror, repository, progress)
     if not have_commit(mirror, commit):
         kernel_cache.tell(progress, f"fetching {commit[:12]} from {repository}")
-        git(mirror, "fetch", "--quiet", "--no-tags", "--upload-pack", GIVE_ALL, repository, commit)
+        git(mirror, "fetch", "--quiet", "--no-tags", "--upload-pack", GIVE_ALL, "--", repository, commit)
     return commit
 
 
@@ -137,7 +138,7 @@ def fetch_remote(mirror: Path, repository: str, ref: str, progress: str) -> str:
         clone(mirror, repository, progress)
     elif not (COMMIT.fullmatch(ref) and have_commit(mirror, ref)):
         kernel_cache.tell(progress, f"fetching from {repository}")
-        git(mirror, "fetch", "--quiet", "--prune", "origin")
+        git(mirror, "fetch", "--quiet", "--prune", "--", repository, "+refs/*:refs/*")
     return resolve(mirror, ref, repository)
 
 
@@ -145,8 +146,10 @@ def clone(mirror: Path, repository: str, progress: str) -> None:
     staging = mirror.with_name(f".{mirror.name}.new")
     shutil.rmtree(staging, ignore_errors=True)
     mirror.parent.mkdir(parents=True, exist_ok=True)
-    argv = ["git", "clone", "--quiet", "--mirror", repository, staging]
+    argv = ["git", "clone", "--quiet", "--mirror", "--", repository, staging]
     kernel_cache.run(argv, what=repository, poll=show_size(progress, staging, f"cloning {repository}"))
+    # Each fetch says it anew.
+    git(staging, "config", "--remove-section", "remote.origin")
     staging.replace(mirror)
 
 

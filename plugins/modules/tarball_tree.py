@@ -18,7 +18,7 @@ options:
     type: path
     required: true
   source:
-    description: Path or URL of the tarball.
+    description: Path or URL of the tarball. What logs in, in a URL, is used and not kept.
     type: str
     required: true
   sha256:
@@ -60,8 +60,10 @@ spec:
   returned: success
 """
 
+import base64
 import http.client
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -80,7 +82,11 @@ def work(params: State, check_mode: bool) -> State:
     is_remote = "://" in source
     sha256 = params["sha256"] if is_remote else read_sha256(Path(source), params["sha256"], params["progress"])
     tree = source_tree.tree_path(Path(params["cache"]), f"tarball-{sha256[:16]}")
-    answer = {"tree": str(tree), "source_id": sha256, "spec": f"tarball:{source},sha256={sha256}"}
+    answer = {
+        "tree": str(tree),
+        "source_id": sha256,
+        "spec": f"tarball:{kernel_cache.hide_login(source)},sha256={sha256}",
+    }
     if tree.exists() or check_mode:
         return {"changed": not tree.exists(), **answer}
     with source_tree.start_tree(tree) as directory:
@@ -113,7 +119,7 @@ def make(directory: Path, source: str, sha256: str, progress: str) -> None:
 
 def download(url: str, path: Path, progress: str) -> None:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as stream, path.open("wb") as file:
+        with urllib.request.urlopen(make_request(url), timeout=TIMEOUT_S) as stream, path.open("wb") as file:
             size_bytes = int(stream.headers["Content-Length"] or 0)
             poll = kernel_cache.show_growth(progress, path, what=f"downloading {url}", size_bytes=size_bytes)
             while some := stream.read(kernel_cache.CHUNK_BYTES):
@@ -121,6 +127,18 @@ def download(url: str, path: Path, progress: str) -> None:
                 poll()
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise KernelFailure("download_failed", f"{url}: {error}", hint="check the URL and the network") from None
+
+
+def make_request(url: str) -> urllib.request.Request:
+    """With what logs in, which is for the host of the URL and for none that it leads to."""
+    parts = urllib.parse.urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())
+    if login:
+        name, _, password = map(urllib.parse.unquote, login.partition(":"))
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {basic}")
+    return request
 
 
 def mismatch(what: str, wanted: str, found: str) -> KernelFailure:

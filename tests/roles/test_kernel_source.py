@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sources of kernels: out of git, tarballs and source packages; whole or absent, and the user's own trees untouched."""
 
+import base64
+import functools
 import hashlib
+import http.server
 import io
+import json
+import re
 import tarfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +139,89 @@ def test_a_repository_of_something_else_is_no_kernel(tmp_path: Path, repository:
     with pytest.raises(KernelFailure, match="there is no arch in it") as caught:
         check_out(tmp_path, repository, "HEAD")
     assert caught.value.reason == "no_source"
+
+
+# What logs in, and what looks like an option
+
+
+LOGIN = ("robot", "secret/42")
+SECRET = "secret%2F42"
+
+
+class Guarded(http.server.SimpleHTTPRequestHandler):
+    """Files for those who log in; how long they are is not said."""
+
+    def send_head(self) -> Any:
+        wanted = base64.b64encode(":".join(LOGIN).encode()).decode()
+        if self.headers["Authorization"] == f"Basic {wanted}":
+            return super().send_head()
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="test"')
+        self.end_headers()
+        return None
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword != "Content-Length":
+            super().send_header(keyword, value)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing, as the output is the test's."""
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[str]:
+    """The URL of a directory, up to its name, with what logs in."""
+    handler = functools.partial(Guarded, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://{LOGIN[0]}:{SECRET}@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def check_forgotten(cache: Path, answer: dict[str, Any]) -> None:
+    texts = [json.dumps(answer), *(path.read_text(errors="replace") for path in cache.rglob("*") if path.is_file())]
+    assert [text for text in texts if SECRET in text or LOGIN[0] in text or LOGIN[1] in text] == []
+
+
+def test_what_logs_in_to_a_repository_is_used_and_forgotten(tmp_path: Path, repository: Path, guarded: str) -> None:
+    git(repository, "update-server-info")
+    cache, source = tmp_path / "cache", f"{guarded}/linux/.git"
+    cache.mkdir()
+    wanted = {"cache": str(cache), "repository": source, "progress": str(cache / "progress")}
+    answer = git_tree.work({**wanted, "ref": "main"}, False)
+    check_forgotten(cache, answer)
+    assert answer["spec"].startswith("git:http://127.0.0.1:")
+    (repository / "Makefile").write_text("three\n")
+    git(repository, "commit", "--quiet", "--all", "--message=three")
+    git(repository, "update-server-info")
+    answer = git_tree.work({**wanted, "ref": "main"}, False)
+    assert Path(answer["tree"], "Makefile").read_text() == "three\n"
+    check_forgotten(cache, answer)
+
+
+def test_what_logs_in_to_a_tarball_is_used_and_forgotten(tmp_path: Path, tarball: Path, guarded: str) -> None:
+    cache, progress = tmp_path / "cache", tmp_path / "cache/progress"
+    cache.mkdir()
+    wanted = {"cache": str(cache), "source": f"{guarded}/{tarball.name}", "sha256": sha256_of(tarball)}
+    answer = tarball_tree.work({**wanted, "progress": str(progress)}, False)
+    assert Path(answer["tree"], "Makefile").exists()
+    check_forgotten(cache, answer)
+    tarball_tree.download(wanted["source"], tmp_path / "again", str(progress))
+    assert re.fullmatch(r"downloading http://127.0.0.1:\d+/linux-6.1.tar.xz: 0 MB", progress.read_text())
+
+
+def test_a_repository_that_looks_like_an_option_is_none(tmp_path: Path) -> None:
+    with pytest.raises(KernelFailure, match="git: fatal: strange hostname"):
+        check_out(tmp_path, "--upload-pack=evil:x", "v1")
+
+
+@pytest.mark.parametrize("name", ["-x.tar", "host:x.tar"])
+def test_a_tarball_of_any_name_is_a_file(
+    tmp_path: Path, tarball: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tarball.rename(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert Path(unpack(tmp_path / "cache", name)["tree"], "Makefile").exists()
 
 
 # Tarballs

@@ -15,7 +15,7 @@ from xdprepro import kernel_store, kernels
 from xdprepro.cli.output import LINE_EVERY_S, Json, note, print_json, print_table
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.kconfig import ConfigDiff, diff_configs
-from xdprepro.kernel import FORMS, Kernel, parse_kernel_spec
+from xdprepro.kernel import FORMS, Kernel, hide_login, parse_kernel_spec
 
 # A bracket begins markup in help texts.
 SPEC_HELP = f"One of: {'; '.join(form for _, form in FORMS.values())}.".replace("[", r"\[")
@@ -93,8 +93,8 @@ def build(
     The same source, configuration and compiler give the same key and the same bytes, and are built once.
     """
     if not parse_kernel_spec(spec).is_built:
-        hint = f"run 'xdprepro kernel fetch {spec}'"
-        raise XdpreproError(f"kernel {spec!r} is not built here", hint=hint, status=USAGE)
+        hint = f"run 'xdprepro kernel fetch {hide_login(spec)}'"
+        raise XdpreproError(f"kernel {hide_login(spec)!r} is not built here", hint=hint, status=USAGE)
     with show_status(spec) as tell:
         kernel = kernels.find_kernel(spec, config=config, fragments=fragment or (), refresh=refresh, tell=tell)
     if as_json:
@@ -222,6 +222,7 @@ def format_age(age_s: float) -> str:
 @contextmanager
 def show_status(what: str) -> Iterator[Callable[[str], None]]:
     """One line that is written over on a terminal; elsewhere a line for each new thing, and now and then."""
+    what = hide_login(what)
     console = Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
         yield _plain_lines(what)
