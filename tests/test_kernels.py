@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.xdprepro.lab.plugins.module_utils import source_tree
-from conftest import need
+from conftest import ROOT, need
 from debian_mirror import (
     LARGE_BYTES,
     Mirror,
@@ -29,7 +29,7 @@ from debian_mirror import (
 )
 
 from xdprepro import cli, cmd, kernel_store, kernels
-from xdprepro.errors import PRIVILEGE, STORAGE, UNAVAILABLE, USAGE, XdpreproError
+from xdprepro.errors import FAILED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE, XdpreproError
 from xdprepro.kernel import Kernel, KernelError
 
 XDPREPRO = [sys.executable, "-m", "xdprepro", "kernel"]
@@ -214,6 +214,26 @@ def test_a_source_is_fetched_without_building(cache: Path, tmp_path: Path, monke
     source = kernels.fetch_source("git:linux@HEAD")
     assert source.spec.startswith(f"git:{tmp_path}/linux@")
     assert (source.tree / "drivers/net/veth.c").exists()
+    # As a kernel it is of no use, which make says.
+    done = run("build", "git:linux@HEAD")
+    assert done.status == FAILED
+    assert done.stderr.splitlines()[-1] == "error: Makefile:1: *** missing separator.  Stop."
+
+
+@pytest.mark.parametrize("kind", ["deb", "deb-src", "tarball"])
+def test_check_mode_says_what_would_be_made_of_an_empty_cache(tmp_path: Path, kind: str) -> None:
+    """Everything after that depends on what was not read or made, and yet none of it fails."""
+    names = {"deb": "6.1", "deb-src": "linux-source-6.1", "tarball": "https://example.org/linux.tar"}
+    empty = dict.fromkeys(("ref", "version", "suite", "modules", "config", "progress"), "")
+    wanted = {**empty, "kind": kind, "name": names[kind], "sha256": "0" * 64, "cache": str(tmp_path / "cache")}
+    wanted |= {"refresh": False, "source_only": False, "config_base": "tiny", "config_fragments": []}
+    extra = {f"kernel_{name}": value for name, value in wanted.items()} | {"kernel_result": str(tmp_path / "result")}
+    argv = [Path(sys.executable).parent / "ansible-playbook", "-i", "localhost,", "-c", "local", "--check"]
+    argv += [ROOT / "playbooks/kernel.yml", "-e", json.dumps(extra | {"ansible_python_interpreter": sys.executable})]
+    done = cmd.run(argv, env={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=False, timeout_s=WAIT_S)
+    assert done.status == 0, done.stdout
+    assert "failed=0" in done.stdout and "rescued=0" in done.stdout and "changed=0" not in done.stdout
+    assert not list(tmp_path.glob("cache/kernels/*")) and not (tmp_path / "result").exists()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,11 @@ def start_tree(tree: Path) -> Iterator[Path | None]:
             shutil.rmtree(staging, ignore_errors=True)
 
 
+def is_there(tree: str) -> bool:
+    """A role in check mode may have named one that it would make, or none as its package is not known yet."""
+    return bool(tree) and Path(tree).is_dir()
+
+
 def lock_path(tree: Path) -> Path:
     return tree.with_name(f"{tree.name}.lock")
 

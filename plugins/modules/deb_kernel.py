@@ -40,7 +40,7 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Says whether the kernel would be made and makes none.
+    description: Says whether the kernel would be made and makes none. Before the lists were read, its key is empty.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -88,6 +88,8 @@ State = dict[str, Any]
 
 def work(params: State, check_mode: bool) -> State:
     cache = Path(params["cache"])
+    if check_mode and not Path(params["index"]).exists():
+        return {"changed": True, "key": ""}
     index = json.loads(Path(params["index"]).read_text())
     release, packages = debian_index.find_image_packages(
         index, params["package"], version=params["version"], suite=params["suite"]

@@ -40,7 +40,7 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Says whether the tree would be made and makes none.
+    description: Says whether the tree would be made and makes none. Before the lists were read, nothing is known of it.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -83,6 +83,8 @@ State = dict[str, Any]
 
 def work(params: State, check_mode: bool) -> State:
     cache = Path(params["cache"])
+    if check_mode and not Path(params["index"]).exists():
+        return {"changed": True, "tree": "", "source_id": "", "spec": ""}
     index = json.loads(Path(params["index"]).read_text())
     package = debian_index.find_source_package(
         index, params["package"], version=params["version"], suite=params["suite"]

@@ -46,7 +46,8 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Makes the configuration in check mode too, as everything else depends on it.
+    description: Makes the configuration in check mode too, as everything else depends on it; without the source it
+      only says that it would.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -114,7 +115,9 @@ from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_recipe import 
 State = dict[str, Any]
 
 
-def work(params: State, _check_mode: bool) -> State:
+def work(params: State, check_mode: bool) -> State:
+    if check_mode and not source_tree.is_there(params["tree"]):
+        return {"changed": True, "config": "", "asked": "", "release": "", "variables": {}, "recipes": [], "tools": {}}
     try:
         with source_tree.start_reading(Path(params["tree"]), Path(params["cache"])):
             return make(params)

@@ -60,7 +60,7 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Says whether the kernel would be built and builds none.
+    description: Says whether the kernel would be built and builds none. Without the source its key is empty.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -120,6 +120,8 @@ State = dict[str, Any]
 
 
 def work(params: State, check_mode: bool) -> State:
+    if check_mode and not source_tree.is_there(params["tree"]):
+        return {"changed": True, "key": "", "seconds": 0}
     with source_tree.start_reading(Path(params["tree"]), Path(params["cache"])):
         return provide(params, check_mode)
 
