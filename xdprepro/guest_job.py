@@ -97,12 +97,22 @@ def _make_trial(lab: Lab, port: str, number: int, slot: Slot) -> dict[str, Any]:
     case = slot.cell.case
     dut = dut_spec(lab, case, ONE_CPU, range(lab.queues))
     tester = generator_spec(lab, case, ONE_CPU)
-    # Where the driver has no native XDP, what comes back is counted in skb mode.
-    tester["attach_mode"] = "native" if "native" in guest.PORTS[port].attach_modes else "skb"
     if slot.packets:
         dut |= {"settle_s": 0.0, "measure_s": QUIET_S, "interval_s": QUIET_S}
         tester |= {"interval_s": QUIET_S, "count": slot.packets, "window": number}
-    return {"slot": number, "dut": dut, "tester": [tester | {"generator": one} for one in generators_for(case, port)]}
+    ways = testers_for(case, port)
+    return {
+        "slot": number,
+        "dut": dut,
+        "tester": [tester | {"attach_mode": mode, "generator": generator} for mode, generator in ways],
+    }
+
+
+def testers_for(case: Case, port: str) -> tuple[tuple[str, str], ...]:
+    """Attach modes and generators to try. Where the driver has no native XDP, what comes back is counted in skb mode."""
+    generators = generators_for(case, port)
+    native = [("native", one) for one in generators if "native" in guest.PORTS[port].attach_modes]
+    return (*native, *(("skb", one) for one in generators if one == "af-packet"))
 
 
 def generators_for(case: Case, port: str) -> tuple[str, ...]:

@@ -29,10 +29,12 @@ XSK = "xsk.rxdrop.native.copy.60B.wakeup-poll.port-veth"
 SHORT, LONG = 1, 2  # trials of a counted case; the first is its warm-up
 
 
-def run(place: Path, *args: str, cache: Path | None = None) -> "subprocess.CompletedProcess[str]":
+def run(
+    place: Path, *args: str, suite: Path | str = "smoke", cache: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
     """`cache` keeps what is only for a test out of the user's."""
     place.mkdir(exist_ok=True)
-    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(place), "--json", *args]
+    argv = [sys.executable, "-m", "xdprepro", "run", str(suite), "--archive", str(place), "--json", *args]
     env = os.environ | ({"XDPREPRO_CACHE": str(cache)} if cache else {})
     return subprocess.run(argv, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL, env=env)
 
@@ -127,6 +129,23 @@ def test_another_history_and_a_busy_machine_change_no_count(twice: Run, kernel: 
     (other,) = runs_of(done)
     assert other.boots[0].cmdline.endswith("xdprepro.no=1 loglevel=7")
     assert costs(other, DROP, 0, "receive") == costs(twice, DROP, 0, "receive")
+
+
+def test_ports_do_what_their_drivers_can(kernel: Kernel, tmp_path: Path) -> None:
+    """6.1 has native XDP for virtio_net, none for vmxnet3 and e1000e; all take a program in skb mode."""
+    suite = tmp_path / "modes.toml"
+    suite.write_text('[[case]]\ncase = "xdp.drop.no-touch"\nattach_mode = ["native", "skb"]\n')
+    ports = ("virtio-net", "vmxnet3", "e1000e")
+    args = ("--lab", "vm", "--kernel", kernel.key, *(f"--port={port}" for port in ports))
+    (one,) = runs_of(run(tmp_path / "runs", *args, suite=suite))
+    measured = {trial.key.case_id for trial in one.trials if trial.status == "ok"}
+    native = {port: f"xdp.drop.no-touch.native.60B.port-{port}" for port in ports}
+    skb = {f"xdp.drop.no-touch.skb.60B.port-{port}" for port in ports}
+    assert measured == {native["virtio-net"], *skb}
+    assert one.skipped.keys() == {native["vmxnet3"], native["e1000e"]}
+    assert all("has no xdp native" in reason for reason in one.skipped.values())
+    packets = {trial.profile.packets for trial in one.trials if trial.key.trial == LONG and trial.profile}
+    assert packets == {one.cases[native["virtio-net"]]["packets"][LONG]}
 
 
 def test_kernel_that_panics_is_a_failed_run_with_its_last_words(kernel: Kernel, tmp_path: Path) -> None:
