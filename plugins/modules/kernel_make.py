@@ -22,7 +22,7 @@ options:
     type: path
     required: true
   source_id:
-    description: What tells this source from every other, such as the id of a git tree with the sums of its patches.
+    description: What tells this source from every other, such as the id of a git tree.
     type: str
     required: true
   spec:
