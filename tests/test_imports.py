@@ -31,6 +31,7 @@ FLOORS = {
     "doors": ["archive", "provision", "guest"],
     "work": [
         "fingerprint",
+        "kernel_lock",
         "kernel_store",
         "kernels",
         "trial",

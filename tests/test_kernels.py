@@ -28,7 +28,7 @@ from debian_mirror import (
     make_tree,
 )
 
-from xdprepro import cli, cmd, kernel_store, kernels
+from xdprepro import cli, cmd, kernel_lock, kernel_store, kernels
 from xdprepro.errors import FAILED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE, XdpreproError
 from xdprepro.kernel import Kernel, KernelError
 
@@ -225,11 +225,18 @@ def test_check_mode_says_what_would_be_made_of_an_empty_cache(tmp_path: Path, ki
     """Everything after that depends on what was not read or made, and yet none of it fails."""
     names = {"deb": "6.1", "deb-src": "linux-source-6.1", "tarball": "https://example.org/linux.tar"}
     empty = dict.fromkeys(("ref", "version", "suite", "modules", "config", "progress"), "")
-    wanted = {**empty, "kind": kind, "name": names[kind], "sha256": "0" * 64, "cache": str(tmp_path / "cache")}
+    wanted: dict[str, Any] = {
+        **empty,
+        "kind": kind,
+        "name": names[kind],
+        "sha256": "0" * 64,
+        "cache": str(tmp_path / "cache"),
+    }
     wanted |= {"refresh": False, "source_only": False, "config_base": "tiny", "config_fragments": []}
     extra = {f"kernel_{name}": value for name, value in wanted.items()} | {"kernel_result": str(tmp_path / "result")}
-    argv = [Path(sys.executable).parent / "ansible-playbook", "-i", "localhost,", "-c", "local", "--check"]
-    argv += [ROOT / "playbooks/kernel.yml", "-e", json.dumps(extra | {"ansible_python_interpreter": sys.executable})]
+    extra["ansible_python_interpreter"] = sys.executable
+    program, playbook = Path(sys.executable).parent / "ansible-playbook", ROOT / "playbooks/kernel.yml"
+    argv: list[str | Path] = [program, "-i", "localhost,", "-c", "local", "--check", playbook, "-e", json.dumps(extra)]
     done = cmd.run(argv, env={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=False, timeout_s=WAIT_S)
     assert done.status == 0, done.stdout
     assert "failed=0" in done.stdout and "rescued=0" in done.stdout and "changed=0" not in done.stdout
@@ -370,7 +377,7 @@ def test_nothing_goes_while_another_command_works(cache: Path) -> None:
 
 def test_who_looks_is_not_taken_for_a_user(cache: Path) -> None:
     """And what is being made is told from what is used."""
-    lock = kernel_store.lock_path(only_kernel().key)
+    lock = kernel_lock.lock_path(only_kernel().key)
     with ThreadPoolExecutor(4) as pool:
         seen = [pool.submit(lambda: [states() for _ in range(50)]) for _ in range(4)]
         assert {state for one in seen for found in one.result() for state in found.values()} == {"ready"}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cache of kernels on disk: what is there, who uses it, and what can go."""
 
-import errno
 import fcntl
 import os
 import shutil
@@ -10,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from xdprepro.errors import PRIVILEGE, STORAGE, USAGE, XdpreproError
+from xdprepro.errors import USAGE
 from xdprepro.kernel import MANIFEST, Kernel, KernelError, cache_directory, read_kernel
+from xdprepro.kernel_lock import MAKER, WORK, find_holder, lock_path, name_cache, open_lock, take_idle, try_lock
 
 READY, IN_USE, BEING_MADE, INTERRUPTED, DAMAGED = "ready", "in use", "being made", "interrupted", "damaged"
 SECONDS_A_DAY = 86400.0
@@ -30,8 +29,6 @@ AREAS = {
     "tests": "what tests keep",
     "accel.json": "whether guests run under KVM",
 }
-WORK = "work"  # the lock that all who fetch or build share
-LOOK = "look"  # the lock of those who try the locks of kernels, so that none takes another one for a user
 
 
 @dataclass(frozen=True)
@@ -121,39 +118,6 @@ def prune(
     return Pruned(tuple(removed), tuple(kept))
 
 
-def lock_path(key: str) -> Path:
-    return cache_directory() / "locks" / f"{key}.lock"
-
-
-@contextmanager
-def open_lock(path: Path) -> Iterator[IO[str]]:
-    """The file to lock. It stays for ever: removing it would let two hold locks of one name."""
-    with name_cache():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
-    with file:
-        yield file
-
-
-@contextmanager
-def name_cache() -> Iterator[None]:
-    """What the file system refuses is for the user to mend."""
-    try:
-        yield
-    except OSError as error:
-        where = error.filename or cache_directory()
-        status = PRIVILEGE if isinstance(error, PermissionError) else STORAGE
-        raise XdpreproError(f"{where}: {error.strerror}", hint=_cache_hint(error), status=status) from None
-
-
-def _cache_hint(error: OSError) -> str:
-    if isinstance(error, PermissionError):
-        return "name a directory of yours in XDPREPRO_CACHE"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "free some space, or name another directory in XDPREPRO_CACHE"
-    return "name another directory in XDPREPRO_CACHE"
-
-
 def _read_entry(path: Path) -> Entry | None:
     """Nothing where it has just gone: another command may prune."""
     key = path.name.removeprefix(".").removesuffix(".new") if path.name.startswith(".") else path.name
@@ -167,27 +131,9 @@ def _read_entry(path: Path) -> Entry | None:
             kernel, state = read_kernel(path), READY
         except KernelError:
             state = DAMAGED
-    if holder := _find_holder(lock_path(key)):
-        state = IN_USE if kernel else holder
+    if holder := find_holder(lock_path(key)):
+        state = BEING_MADE if holder == MAKER and not kernel else IN_USE
     return Entry(key, path, state, kernel.size_bytes if kernel else _size_of(path), used_s, kernel)
-
-
-def _find_holder(path: Path) -> str:
-    """What those who hold the lock do, if any: users share it, and who makes the kernel does not."""
-    try:
-        with lock_path(LOOK).open("a") as look, path.open("r+") as file:
-            fcntl.flock(look, fcntl.LOCK_EX)  # let go after the other
-            return "" if _try_lock(file, fcntl.LOCK_EX) else IN_USE if _try_lock(file, fcntl.LOCK_SH) else BEING_MADE
-    except OSError:  # there is none, or it is not ours to open
-        return ""
-
-
-def _try_lock(file: IO[str], mode: int) -> bool:
-    try:
-        fcntl.flock(file, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _check_named(keys: Sequence[str], entries: Sequence[Entry]) -> None:
@@ -205,10 +151,8 @@ def _remove(entry: Entry, *, dry_run: bool) -> str:
     if dry_run:
         return ""
     with open_lock(lock_path(entry.key)) as file:
-        with open_lock(lock_path(LOOK)) as look:
-            fcntl.flock(look, fcntl.LOCK_EX)
-            if not _try_lock(file, fcntl.LOCK_EX):
-                return IN_USE
+        if not take_idle(file):
+            return IN_USE
         with name_cache():
             # Without its manifest it counts no more, however this ends.
             (entry.path / MANIFEST).unlink(missing_ok=True)
@@ -224,7 +168,7 @@ def _remove_areas(*, dry_run: bool) -> list[tuple[str, int, str]]:
         return []
     # Who wants to fetch or build meanwhile, waits.
     with open_lock(lock_path(WORK)) as file:
-        if not _try_lock(file, fcntl.LOCK_EX):
+        if not try_lock(file, fcntl.LOCK_EX):
             return [(area, size_bytes, IN_USE) for area, size_bytes in sizes.items()]
         return [(area, size_bytes, _remove_area(area, dry_run=dry_run)) for area, size_bytes in sizes.items()]
 
@@ -234,7 +178,7 @@ def _remove_area(area: str, *, dry_run: bool) -> str:
     path = cache_directory() / area
     with ExitStack() as stack:
         for lock in (*path.glob("*.lock"), lock_path(area)):
-            if not _try_lock(stack.enter_context(open_lock(lock)), fcntl.LOCK_EX):
+            if not try_lock(stack.enter_context(open_lock(lock)), fcntl.LOCK_EX):
                 return IN_USE
         if not dry_run:
             with name_cache():

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xdprepro import kernel_store, provision
+from xdprepro import kernel_lock, kernel_store, provision
 from xdprepro.errors import USAGE
 from xdprepro.kernel import KEY, Kernel, KernelError, KernelSpec, cache_directory, hide_login, parse_kernel_spec
 
@@ -146,8 +146,8 @@ def _lock_name(spec: KernelSpec) -> str:
 
 @contextmanager
 def _start_lock(name: str, tell: Tell) -> Iterator[None]:
-    path, work_path = (kernel_store.lock_path(one) for one in (name, kernel_store.WORK))
-    with kernel_store.open_lock(path) as file, kernel_store.open_lock(work_path) as work:
+    path, work_path = (kernel_lock.lock_path(one) for one in (name, kernel_lock.WORK))
+    with kernel_lock.open_lock(path) as file, kernel_lock.open_lock(work_path) as work:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -173,7 +173,7 @@ def _read_asked(spec: KernelSpec) -> Kernel | None:
 
 def _write_asked(spec: KernelSpec, answer: Mapping[str, Any]) -> None:
     path = _asked_path(spec)
-    with kernel_store.name_cache():
+    with kernel_lock.name_cache():
         path.parent.mkdir(parents=True, exist_ok=True)
         watched = {name: _stamp(name) for name in answer["watched"]}
         new = path.with_name(f"{path.name}.{os.getpid()}")

@@ -245,7 +245,12 @@ def test_a_source_is_locked_while_make_reads_it(tmp_path: Path, module: Any) -> 
     (tmp_path / "sources/linux/Makefile").write_text(ASKING)
     (tmp_path / "config").write_text("CONFIG_64BIT=y\n")
     made = {"config": str(tmp_path / "config"), "asked": "", "release": "6.1", "variables": {}, "tools": {}}
-    params = {"tree": str(tmp_path / "sources/linux"), "cache": str(tmp_path), "base": "", "fragments": {}}
+    params: dict[str, Any] = {
+        "tree": str(tmp_path / "sources/linux"),
+        "cache": str(tmp_path),
+        "base": "",
+        "fragments": {},
+    }
     params |= {"recipes": "", "cc": "gcc", "progress": "", "jobs": 1, "source_id": "x", "spec": "git:x@x"}
     with pytest.raises(KernelFailure) as caught:
         module.work(params | ({"config": made} if module is kernel_make else {}), False)
