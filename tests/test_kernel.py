@@ -58,6 +58,7 @@ WRONG = {
     "git:/src/linux": "not of the form git:URL-or-path@ref",
     "git:/src/linux@": "not of the form git:URL-or-path@ref",
     "git:https://user:token@host/linux": "no ref",
+    "git:https://user:token@host": "no ref",
     "git:git@host:a/linux.git": "no ref",
     "tarball:": "not of the form tarball:",
     "tarball:https://h/x.tar": "a tarball from a URL needs its sha256",

@@ -220,6 +220,14 @@ def test_a_source_is_fetched_without_building(cache: Path, tmp_path: Path, monke
     assert done.stderr.splitlines()[-1] == "error: Makefile:1: *** missing separator.  Stop."
 
 
+def test_what_logs_in_is_never_shown(cache: Path) -> None:
+    done = run("fetch", "git:http://robot:secret@127.0.0.1:1/linux@v1")
+    assert done.status == FAILED
+    assert "error: http://127.0.0.1:1/linux: git: fatal: " in done.stderr
+    assert "secret" not in done.stdout + done.stderr
+    assert [path for path in cache.rglob("*") if path.is_file() and b"secret" in path.read_bytes()] == []
+
+
 @pytest.mark.parametrize("kind", ["deb", "deb-src", "tarball"])
 def test_check_mode_says_what_would_be_made_of_an_empty_cache(tmp_path: Path, kind: str) -> None:
     """Everything after that depends on what was not read or made, and yet none of it fails."""

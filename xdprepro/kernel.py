@@ -174,8 +174,8 @@ def _check_sha256(spec: KernelSpec) -> None:
 
 def _check_ref(spec: KernelSpec) -> None:
     """The only '@' may be the one that ends a login: https://user:token@host/linux, or git@host:linux."""
-    is_host_cut = re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/]*", spec.name) and "/" in spec.ref
-    if spec.kind == "git" and (is_host_cut or ("/" not in spec.name and re.match(r"[^/:]+:.", spec.ref))):
+    has_no_path = re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/]*", spec.name)
+    if spec.kind == "git" and (has_no_path or ("/" not in spec.name and re.match(r"[^/:]+:.", spec.ref))):
         raise _wrong(spec.text, "no ref: the only '@' ends what logs in", "append @ and a branch, a tag or a commit")
 
 
