@@ -13,8 +13,8 @@ ENDS = {
 LONG_S = 100  # of the guest's time, which idle guests skip: no sample while packets come
 
 
-def make_job(port: str, *trials: tuple[Line, Line], **changes: Any) -> Line:
-    """A job of counted trials, whose slots are their numbers."""
+def make_job(port: str, *trials: tuple[Line, Line | list[Line]], **changes: Any) -> Line:
+    """A job of counted trials, whose slots are their numbers; the tester may have several specs."""
     return {
         "port": port,
         "ports": ENDS,

@@ -2,6 +2,7 @@
 """Jobs for guests: what is asked of them, and how their answers are sorted."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_what_comes_back_is_counted_as_the_driver_can(port: str, ways: list[tupl
 
 def test_answers_keep_their_place_in_the_job_where_trials_before_them_were_skipped() -> None:
     slots = plan_slots([Cell(XSK, "veth"), Cell(DROP, "veth")], counting=False)
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"guest": {"release": "6.1"}},
         {"probe": "dut", "msg": {"driver": "veth"}},
         {"trial_skip": 0, "reason": "DUT dut0 has no xsk copy"},

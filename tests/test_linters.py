@@ -20,6 +20,7 @@ LINTERS = {
 }
 # Files that cannot hold a comment, or whose text is not ours.
 WITHOUT_SPDX = {"LICENSE", "xdprepro/py.typed"}
+SEALED = Path("tests/archive/golden")  # what a release wrote stays as it is
 BINARY = {".h5"}
 
 
@@ -58,7 +59,7 @@ def test_every_file_names_its_licence_first() -> None:
 
 def has_licence(file: Path) -> bool:
     """In the first line, or in the second after a #! line."""
-    if str(file) in WITHOUT_SPDX or file.suffix in BINARY:
+    if str(file) in WITHOUT_SPDX or file.suffix in BINARY or file.is_relative_to(SEALED):
         return True
     first_lines = (ROOT / file).read_text().splitlines()[:2]
     if first_lines and not first_lines[0].startswith("#!"):

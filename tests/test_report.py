@@ -203,7 +203,7 @@ KEYS: dict[str, Sequence[str]] = {
     "config": ("symbol", "a", "b", "chosen", "about"),
     "count_compare": (
         *("case_id", "boots", "insn_a", "insn_b", "delta_insn", "delta_pct", "generator_a", "generator_b"),
-        *("generator_delta", "bound_insn", "bound_reason", "functions", "verdict", "reason"),
+        *("generator_delta", "bound_insn", "bound_reason", "functions", "rep", "verdict", "reason"),
     ),
     "explain": (
         *("kind", "function", "side", "insn_a", "insn_b", "delta_insn", "loads_a", "loads_b", "delta_loads"),

@@ -8,7 +8,7 @@ from xdprepro.closure import MEANINGS, flag_names
 from xdprepro.compare import VERDICTS, Comparison
 from xdprepro.costs import count_costs
 from xdprepro.exact import MIN_BOUND, UNSEEN, CaseCounts, CountComparison, case_counts
-from xdprepro.explain import find_changes
+from xdprepro.explain import REP_NOTE, find_changes, is_repeating
 from xdprepro.report import find_trial_reasons, generator_used, mode_obtained
 from xdprepro.sample import PROFILE_SIDES, Profile
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
@@ -179,7 +179,8 @@ def count_compare_table(comparison: Comparison) -> Table:
     )
     rows = tuple(_compare_row(case) for case in comparison.counted)
     title = "Verdicts (instructions per packet on the sides under test; plus is more)"
-    return Table("count_compare", title, columns, rows, tuple(_compare_notes(comparison)))
+    repeating = [REP_NOTE] if any(row["rep"] for row in rows) else []
+    return Table("count_compare", title, columns, rows, (*_compare_notes(comparison), *repeating))
 
 
 def _compare_row(case: CountComparison) -> dict[str, Any]:
@@ -198,13 +199,14 @@ def _compare_row(case: CountComparison) -> dict[str, Any]:
         "bound_insn": case.bound.insn if case.bound else None,
         "bound_reason": case.bound.reason if case.bound else None,
         "functions": [(one.place.function, one.insn) for one in changes if abs(one.insn) >= UNSEEN],
+        "rep": [one.place.function for one in changes if is_repeating(one.place.function)],
         "verdict": case.verdict,
         "reason": case.reason,
     }
 
 
 def _functions_cell(functions: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{name} {insn:+.2f}" for name, insn in functions)
+    return ", ".join(f"{name}{' (rep)' if is_repeating(name) else ''} {insn:+.2f}" for name, insn in functions)
 
 
 def _compare_notes(comparison: Comparison) -> Iterator[str]:

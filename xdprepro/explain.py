@@ -20,6 +20,7 @@ FOLDED_PACKETS = 1000  # flame graphs take whole numbers only
 
 # Functions of rep-prefixed instructions, of which every iteration is counted.
 REPEATING = re.compile(r"_*(clear_page|copy_page|clear_user|copy_user|memset|memcpy|memmove|rep_(movs|stos))\w*")
+REP_NOTE = "rep: made of rep-prefixed instructions, of which every iteration is counted; a CPU does many at a time"
 
 INSN, CHANGE, SHARE = digits_cell(2), digits_cell(2, sign=True), digits_cell(1)
 
@@ -178,7 +179,7 @@ def _profile_row(line: _Line, whole: float | None) -> dict[str, Any]:
 
 def _mark_notes(rows: Iterable[Row]) -> Iterator[str]:
     if any("rep" in row["marks"] for row in rows):
-        yield "rep: made of rep-prefixed instructions, of which every iteration is counted; a CPU does many at a time"
+        yield REP_NOTE
 
 
 def format_folded(runs: Sequence[CaseCounts], sides: Sequence[str]) -> list[str]:

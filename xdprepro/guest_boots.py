@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdprepro import guest
-from xdprepro.errors import XdpreproError
 from xdprepro.guest_job import Cell, Report, Said, Slot, make_job, plan_slots, read_report
 from xdprepro.kernel import Kernel
 from xdprepro.lab import Lab
@@ -104,20 +103,21 @@ def _boot(
     job = make_job(lab, port, slots)
     boot = guest.boot(variant.kernel, machine, job, directory=place, deadline_s=deadline_s, aborted=aborted)
     report = _explain_end(read_report(boot.lines, slots), boot)
-    try:
-        profiles = guest.read_profiles(boot) if setup.counting else {}
-    except XdpreproError as error:
-        profiles, report = {}, _fail_all(report, error.message)
+    counted = guest.read_counted(boot) if setup.counting else guest.Counted({}, {})
     # Nobody reads these again, and they may lie in memory.
     shutil.rmtree(place)
-    return Booted(port, begin_utc_ns, boot, report, profiles)
+    return Booted(port, begin_utc_ns, boot, _fail_uncounted(report, counted.faults), counted.profiles)
 
 
-def _fail_all(report: Report, reason: str) -> Report:
-    """What was counted cannot be believed."""
-    return replace(
-        report, trials=tuple(replace(one, ended=True, status="failed", reason=reason) for one in report.trials)
+def _fail_uncounted(report: Report, faults: Mapping[int, str]) -> Report:
+    """A trial that went well, and whose count cannot be believed, has failed with the reason."""
+    trials = tuple(
+        replace(said, status="failed", reason=faults[said.place])
+        if said.status == "ok" and said.place in faults
+        else said
+        for said in report.trials
     )
+    return replace(report, trials=trials)
 
 
 def _why(failure: guest.Failure) -> str:

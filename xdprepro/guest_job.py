@@ -109,7 +109,7 @@ def _make_trial(lab: Lab, port: str, number: int, slot: Slot) -> dict[str, Any]:
 
 
 def testers_for(case: Case, port: str) -> tuple[tuple[str, str], ...]:
-    """Attach modes and generators to try. Where the driver has no native XDP, what comes back is counted in skb mode."""
+    """Attach modes and generators to try; where the driver has no native XDP, skb mode counts what comes back."""
     generators = generators_for(case, port)
     native = [("native", one) for one in generators if "native" in guest.PORTS[port].attach_modes]
     return (*native, *(("skb", one) for one in generators if one == "af-packet"))

@@ -53,6 +53,9 @@ def _guest_facts(finger: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "ports", ", ".join(f"{port} ({find_driver(finger, 'dut', port=port)})" for port in finger.get("ports", {}))
 
 
+EMULATED = "a processor was emulated: these times are the emulator's, and say nothing of a real one"
+
+
 def case_table(view: RunView) -> Table:
     """The rate of each case: mean over restarts, interval, spread, and what the figure rests on."""
     columns = (
@@ -71,7 +74,9 @@ def case_table(view: RunView) -> Table:
     )
     rows = tuple(_case_row(view, case_id) for case_id in view.run.cases)
     flags = sorted({flag for row in rows for flag in row["flags"]})
-    return Table("cases", "Cases", columns, rows, tuple(f"{flag}: {MEANINGS[flag][1]}" for flag in flags))
+    emulated = view.run.fingerprint.get("guest", {}).get("accel") == "tcg"
+    notes = [*([EMULATED] if emulated else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
+    return Table("cases", "Cases", columns, rows, tuple(notes))
 
 
 def _case_row(view: RunView, case_id: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive.disks import start_tmpfs
 from conftest import ROOT
+from disks import start_tmpfs
 from guest_lab import make_job
 
 from guest.tiny_kernel import CONSOLE, HANG, OFF, RESULTS, make_kernel

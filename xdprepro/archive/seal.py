@@ -3,6 +3,7 @@
 
 import secrets
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,21 @@ from xdprepro.sample import Run, TrialKey
 DEFAULT_DIRECTORY = Path(__file__).parents[2] / "archive/runs"
 
 
+_making = threading.Lock()
+_last_tick = 0
+
+
 def make_run_id() -> str:
-    """A new UUID of version 7 (RFC 9562): ids sort by the millisecond of their making."""
-    value = time.time_ns() // 10**6 << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    """A new UUID of version 7 (RFC 9562, method 3): ids sort by the quarter of a microsecond of their making.
+
+    Those that one process makes sort in the order of their making.
+    """
+    global _last_tick
+    with _making:
+        now_ns = time.time_ns()
+        tick = max(now_ns // 10**6 << 12 | now_ns % 10**6 * 4096 // 10**6, _last_tick + 1)
+        _last_tick = tick
+    value = tick >> 12 << 80 | 7 << 76 | (tick & 0xFFF) << 64 | 2 << 62 | secrets.randbits(62)
     return str(uuid.UUID(int=value))
 
 

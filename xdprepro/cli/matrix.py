@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """xdprepro run on a lab that boots the kernels it measures."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -59,12 +60,14 @@ def refuse_guest_options(lab: Lab, options: GuestOptions) -> None:
 def start_guests(lab: Lab, options: GuestOptions, *, trials: int | None) -> Iterator[tuple[list[Variant], Setup]]:
     """Find the kernels, and keep them from being pruned; gives every variant of them and how to measure it."""
     setup = _make_setup(lab, options, trials)
+    guest.check_qemu(counting=setup.counting)  # before kernels are fetched and built for nothing
     with ExitStack() as stack:
         found = []
         for spec in dict.fromkeys(options.kernel):
             with show_status(spec) as tell:
                 found.append(kernels.find_kernel(spec, tell=tell))
             stack.enter_context(kernel_store.start_use(found[-1]))
+            _check_image(found[-1])
         if setup.accel == "auto":
             setup = replace(setup, accel=_choose_accel(found[0], options.cpu or (lab.cpu,)))
         cpus = dict.fromkeys(options.cpu or (lab.cpu,))
@@ -103,6 +106,15 @@ def _make_setup(lab: Lab, options: GuestOptions, trials: int | None) -> Setup:
         jobs=(options.jobs or len(os.sched_getaffinity(0))) if accel == "count" else 1,
         trials=trials or 1,
     )
+
+
+def _check_image(kernel: Kernel) -> None:
+    """What is booted must be what the archive will say it was."""
+    if hashlib.sha256(kernel.image.read_bytes()).hexdigest() != kernel.image_sha256:
+        raise XdpreproError(
+            f"kernel {kernel.key}: {kernel.image.name} is not what was put into the cache: its SHA-256 differs",
+            hint=f"'xdprepro kernel prune {kernel.key}' removes it, and the next run gets it anew",
+        )
 
 
 def _choose_accel(kernel: Kernel, cpus: Sequence[str]) -> str:

@@ -18,8 +18,9 @@ from xdprepro.cli.output import Json, note, print_json, print_table, show_progre
 from xdprepro.cli.storage import ArchiveDir
 from xdprepro.cli.suites import SuiteName, load_suite
 from xdprepro.errors import FAILED, INTERRUPTED, USAGE, XdpreproError
+from xdprepro.guest_job import Cell, counted
 from xdprepro.lab import GUEST_PORTS, Lab
-from xdprepro.suite import GENERATORS, Suite
+from xdprepro.suite import GENERATORS, Case, Suite
 
 LabOption = typer.Option("--lab", metavar="LAB", help="The lab to measure on; 'xdprepro up LAB' makes it.")
 RunsOption = typer.Option(min=1, max=20, help="Measure the suite so many times, interleaved; one archive each.")
@@ -133,13 +134,26 @@ def _print_outcomes(lab: Lab, suite: Suite, outcomes: list[bench.Outcome], *, as
     if not outcomes:
         note("nothing was measured, so nothing is sealed")
     if as_json:
-        print_json([{**asdict(outcome), "path": str(outcome.path)} for outcome in outcomes])
+        print_json([{**asdict(outcome), "path": str(outcome.path), **_what_ran(outcome)} for outcome in outcomes])
     elif outcomes:
         rows = [[o.run_id, o.status, str(o.ok), str(o.failed), str(o.flagged), str(o.path)] for o in outcomes]
         columns = ["run", "status", "trials ok", "failed", "flagged", "file"]
         print_table(f"Suite {suite.name} on lab {lab.name}", columns, rows, left=(0, 1, 5))
         if lab.boots_kernels:
             print_matrix(outcomes)
+
+
+def _what_ran(outcome: bench.Outcome) -> dict[str, str]:
+    """What tells the runs of a matrix apart."""
+    finger = archive.load_run(outcome.path).fingerprint
+    about = {"kernel": finger["kernel"]["release"]}
+    if "guest" in finger:
+        about |= {
+            "spec": finger["kernel"]["spec"],
+            "cmdline": finger["guest"]["cmdline"],
+            "cpu": finger["guest"]["cpu"],
+        }
+    return about
 
 
 def _refuse_restarts(lab: Lab, runs: int | None, restarts: int | None) -> None:
@@ -153,12 +167,18 @@ def _refuse_restarts(lab: Lab, runs: int | None, restarts: int | None) -> None:
 
 
 def _narrow(suite: Suite, patterns: list[str], restarts: int | None, trials: int | None) -> Suite:
-    chosen = tuple(c for c in suite.cases if not patterns or any(fnmatchcase(c.id, pattern) for pattern in patterns))
+    chosen = tuple(case for case in suite.cases if not patterns or any(_matches(case, one) for one in patterns))
     for pattern in patterns:
-        if not any(fnmatchcase(case.id, pattern) for case in suite.cases):
+        if not any(_matches(case, pattern) for case in suite.cases):
             ids = ", ".join(case.id for case in suite.cases)
             raise XdpreproError(f"suite {suite.name}: no case matches {pattern!r}", hint=f"it has {ids}", status=USAGE)
     return replace(suite, cases=chosen, restarts=restarts or suite.restarts, trials=trials or suite.trials)
+
+
+def _matches(case: Case, pattern: str) -> bool:
+    """By the suite's id, or by the one that a counted case has in tables, whose port says nothing here."""
+    ids = (case.id, *(Cell(counted(case), port).id for port in GUEST_PORTS))
+    return any(fnmatchcase(one, pattern) for one in ids)
 
 
 def _send_by(suite: Suite, generator: str) -> Suite:

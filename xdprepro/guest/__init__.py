@@ -4,13 +4,14 @@
 from xdprepro.guest.accel import Accel, find_accel
 from xdprepro.guest.boot import Boot, Failure, boot
 from xdprepro.guest.ports import PORTS, Port
-from xdprepro.guest.profile import read_counted, read_faults, read_profiles
+from xdprepro.guest.profile import Counted, read_counted, read_faults, read_profiles
 from xdprepro.guest.qemu import Machine, check_qemu, have_model
 
 __all__ = [
     "PORTS",
     "Accel",
     "Boot",
+    "Counted",
     "Failure",
     "Machine",
     "Port",
