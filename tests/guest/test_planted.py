@@ -23,7 +23,7 @@ CHANGED = "drivers/net/veth.c"
 FUNCTION = "veth_xdp_rcv_one"
 PLANTED = 7
 PLACE = "\trcu_read_lock();\n\txdp_prog = rcu_dereference(rq->xdp_prog);\n"
-SLOWER = f'\tasm volatile inline(".rept {PLANTED}\\n\\tnop\\n\\t.endr");\n'
+SLOWER = f'\tasm_inline volatile(".rept {PLANTED}\\n\\tnop\\n\\t.endr");\n'
 # Equal commits of equal sources, whoever makes them.
 GIT_ENV = {
     f"GIT_{who}_{what}": value
@@ -36,16 +36,8 @@ def git(repository: Path, *args: str) -> None:
     cmd.run(["git", "-C", repository, "-c", "gc.auto=0", "-c", "safe.directory=*", *args], env=GIT_ENV)
 
 
-def plant(repository: Path) -> None:
-    """Instructions that do nothing, where a packet becomes the program's."""
-    path = repository / CHANGED
-    head, start, body = path.read_text().partition(f"*{FUNCTION}(")
-    assert PLACE in body
-    path.write_text(head + start + body.replace(PLACE, SLOWER + PLACE, 1))
-
-
 def make_repository(tree: Path, repository: Path) -> None:
-    """The distribution's source as a commit `before`, and with the change as `after`."""
+    """The distribution's source as a commit `before`."""
     new = repository.with_name(f"{repository.name}.new")
     cmd.run(["rm", "-rf", new])
     cmd.run(["cp", "--archive", tree, new])
@@ -53,10 +45,18 @@ def make_repository(tree: Path, repository: Path) -> None:
     git(new, "add", "--force", "--all")
     git(new, "commit", "--quiet", "--message", "source")
     git(new, "tag", "before")
-    plant(new)
-    git(new, "commit", "--quiet", "--all", "--message", "slower")
-    git(new, "tag", "after")
     new.rename(repository)
+
+
+def plant(repository: Path) -> None:
+    """A commit `after` with instructions that do nothing, where a packet becomes the program's."""
+    git(repository, "checkout", "--quiet", "--force", "before")
+    path = repository / CHANGED
+    head, start, body = path.read_text().partition(f"*{FUNCTION}(")
+    assert PLACE in body
+    path.write_text(head + start + body.replace(PLACE, SLOWER + PLACE, 1))
+    git(repository, "commit", "--quiet", "--all", "--message", "slower")
+    git(repository, "tag", "--force", "after")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,7 @@ def pair(qemu: str) -> tuple[Kernel, Kernel]:
     repository.parent.mkdir(parents=True, exist_ok=True)
     if not repository.exists():
         make_repository(source.tree, repository)
+    plant(repository)
     before, after = (find_kernel(f"git:{repository}@{tag}", config="tiny") for tag in ("before", "after"))
     return before, after
 

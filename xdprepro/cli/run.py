@@ -94,7 +94,7 @@ def run(
         memory=memory,
         jobs=jobs or 0,
     )
-    lab = provision.load_lab(lab_name)
+    lab = _load_lab(lab_name)
     if lab.boots_kernels:
         _refuse_restarts(lab, runs, restarts)
     else:
@@ -118,6 +118,15 @@ def run(
         raise typer.Exit(INTERRUPTED)
     if not outcomes or any(outcome.failed or outcome.status == "failed" for outcome in outcomes):
         raise typer.Exit(FAILED)
+
+
+def _load_lab(name: str) -> Lab:
+    """The lab; where that fails, first whoever needs root for nearly all labs is told so: it may be why."""
+    try:
+        return provision.load_lab(name)
+    except XdpreproError:
+        provision.check_root("run")
+        raise
 
 
 def _run_here(lab: Lab, suite: Suite, folder: Path, *, runs: int) -> tuple[list[bench.Outcome], bool]:
