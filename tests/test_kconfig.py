@@ -45,6 +45,12 @@ def test_a_symbol_that_one_text_does_not_know_is_version_bound() -> None:
     assert diff.changed == ()
 
 
+def test_a_symbol_whose_type_a_version_changed_is_version_bound() -> None:
+    diff = diff_configs("CONFIG_BASE_SMALL=0\n", "# CONFIG_BASE_SMALL is not set\n")
+    assert diff.version_bound == (Difference("BASE_SMALL", "0", "n"),)
+    assert diff.changed == ()
+
+
 @pytest.mark.parametrize(
     "line",
     [

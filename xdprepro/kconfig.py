@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+SWITCH = ("y", "m", "n")
 LINE = re.compile(r"(?:CONFIG_(?P<set>\w+)=(?P<value>.*)|# CONFIG_(?P<unset>\w+) is not set)\s*")
 
 # Symbols that tell of tools, versions and files, and by themselves change nothing that runs: the reason, and patterns.
@@ -67,4 +68,7 @@ def diff_configs(a: str, b: str) -> ConfigDiff:
 
 
 def _is_version_bound(one: Difference) -> bool:
-    return None in (one.a, one.b) or _DESCRIPTION.fullmatch(one.symbol) is not None
+    """A switch in one text and a number or a string in the other is a symbol whose type a version changed."""
+    if one.a is None or one.b is None:
+        return True
+    return (one.a in SWITCH) != (one.b in SWITCH) or _DESCRIPTION.fullmatch(one.symbol) is not None

@@ -22,6 +22,7 @@ from ansible_collections.xdprepro.lab.plugins.modules import kernel_config
 from conftest import ROOT, need
 
 from xdprepro import cmd
+from xdprepro.kconfig import diff_configs
 from xdprepro.kernel import cache_directory, read_kernel
 from xdprepro.kernels import fetch_source, find_kernel
 
@@ -336,3 +337,6 @@ def test_the_micro_guests_kernel_is_built_of_every_series(series: str) -> None:
     lines = (line.split() for line in kernel.system_map.read_text().splitlines())
     names = {name for _, _, name in lines}
     assert {"veth_poll", "igb_poll", "virtnet_poll", "xsk_generic_rcv", "xsk_diag_handler_dump"} <= names
+    other = find_kernel(f"deb-src:{SOURCE}", config="tiny")
+    assert kernel.config is not None and other.config is not None
+    assert diff_configs(kernel.config.read_text(), other.config.read_text()).changed == ()
