@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A sealed run, and how many of its trials are ok, failed, or ok but flagged."""
+    """A sealed run, how many of its trials are ok, failed, or ok but flagged, and what tells it from others."""
 
     path: Path
     run_id: str
@@ -47,6 +47,7 @@ class Outcome:
     ok: int
     failed: int
     flagged: int
+    about: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,14 @@ def seal_journal(path: Path) -> Outcome:
     archive.remove_journal(path)
     ok = [trial for trial in run.trials if trial.status == "ok"]
     flagged = sum(1 for trial in ok if flags[trial.key])
-    return Outcome(sealed, run.run_id, run.status, len(ok), len(run.trials) - len(ok), flagged)
+    return Outcome(sealed, run.run_id, run.status, len(ok), len(run.trials) - len(ok), flagged, _what_ran(run))
+
+
+def _what_ran(run: Run) -> dict[str, str]:
+    """The kernel, and how a guest was booted with it."""
+    kernel, guest = run.fingerprint["kernel"], run.fingerprint.get("guest")
+    about = {"kernel": kernel["release"]}
+    return about | {"spec": kernel["spec"], "cmdline": guest["cmdline"], "cpu": guest["cpu"]} if guest else about
 
 
 def _lab_summary(lab: Lab) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def _print_outcomes(lab: Lab, suite: Suite, outcomes: list[bench.Outcome], *, as
     if not outcomes:
         note("nothing was measured, so nothing is sealed")
     if as_json:
-        print_json([{**asdict(outcome), "path": str(outcome.path), **_what_ran(outcome)} for outcome in outcomes])
+        print_json(list(map(_as_json, outcomes)))
     elif outcomes:
         rows = [[o.run_id, o.status, str(o.ok), str(o.failed), str(o.flagged), str(o.path)] for o in outcomes]
         columns = ["run", "status", "trials ok", "failed", "flagged", "file"]
@@ -152,17 +152,10 @@ def _print_outcomes(lab: Lab, suite: Suite, outcomes: list[bench.Outcome], *, as
             print_matrix(outcomes)
 
 
-def _what_ran(outcome: bench.Outcome) -> dict[str, str]:
-    """What tells the runs of a matrix apart."""
-    finger = archive.load_run(outcome.path).fingerprint
-    about = {"kernel": finger["kernel"]["release"]}
-    if "guest" in finger:
-        about |= {
-            "spec": finger["kernel"]["spec"],
-            "cmdline": finger["guest"]["cmdline"],
-            "cpu": finger["guest"]["cpu"],
-        }
-    return about
+def _as_json(outcome: bench.Outcome) -> dict[str, object]:
+    """What tells the runs of a matrix apart stands beside the rest."""
+    rest = {key: value for key, value in asdict(outcome).items() if key != "about"}
+    return {**rest, "path": str(outcome.path), **outcome.about}
 
 
 def _refuse_restarts(lab: Lab, runs: int | None, restarts: int | None) -> None:
