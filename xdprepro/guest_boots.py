@@ -81,7 +81,7 @@ def measure_port(
 def _give_up(one: Booted, slots: Sequence[Slot]) -> Booted:
     """A boot in which none of these trials was begun: they have failed with what ended it."""
     reason = _why(one.boot.failure) if one.boot.failure else "the guest ended without it"
-    lost = tuple(Said(slot, ended=True, status="failed", reason=reason) for slot in slots)
+    lost = tuple(Said(slot, status="failed", reason=reason) for slot in slots)
     return replace(one, report=replace(one.report, trials=one.report.trials + lost))
 
 
@@ -136,7 +136,6 @@ def _explain_end(report: Report, boot: guest.Boot) -> Report:
     if not boot.failure:
         return report
     trials = tuple(
-        said if said.ended else replace(said, ended=True, status="failed", reason=_why(boot.failure))
-        for said in report.trials
+        said if said.ended else replace(said, status="failed", reason=_why(boot.failure)) for said in report.trials
     )
     return replace(report, trials=trials)

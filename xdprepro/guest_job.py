@@ -44,14 +44,18 @@ class Slot:
 
 @dataclass(slots=True)
 class Said:
-    """What a guest said of one trial, `place` in its job; without `ended` it ended within the trial."""
+    """What a guest said of one trial, `place` in its job."""
 
     slot: Slot
     place: int = -1
     lines: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    ended: bool = False
     status: str = "interrupted"
     reason: str = "the guest ended within this trial"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the trial came to its end; else the guest ended within it."""
+        return self.status != "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +123,7 @@ def generators_for(case: Case, port: str) -> tuple[str, ...]:
     """The generators to try, the best first: live frames enter a port only where the receiving end has native XDP."""
     if case.generator != "auto":
         return (case.generator,)
-    # virtio_net moves a frame's data to make room for its header, and kernels before 6.2 hand such live frames out
-    # again as they are: half of them are lost. One generator for all kernels, or none could be compared.
-    live = case.attach_mode == "native" and port != "virtio-net"
+    live = case.attach_mode == "native" and guest.PORTS[port].live_frames
     return ("live-frames", "af-packet") if live else ("af-packet",)
 
 
@@ -142,7 +144,7 @@ def read_report(lines: Iterable[Mapping[str, Any]], slots: Sequence[Slot]) -> Re
             trials[line["slot"]].lines.append((line["side"], line["msg"]))
         elif "trial_end" in line:
             said = trials[line["trial_end"]]
-            said.ended, said.status, said.reason = True, line["status"], line["reason"]
+            said.status, said.reason = line["status"], line["reason"]
         elif "trial_skip" in line:
             skipped[slots[line["trial_skip"]].cell.id] = line["reason"]
     return Report(about, probes, tuple(trials.values()), skipped)

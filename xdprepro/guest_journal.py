@@ -18,7 +18,7 @@ def make_head(
     lab: Lab, suite: Suite, variant: Variant, setup: Setup, cells: Sequence[Cell], first: Booted
 ) -> dict[str, Any]:
     """The first record, without its ids, once the first guest has said what it is."""
-    config = variant.kernel.config
+    config = variant.kernel.config.read_text() if variant.kernel.config else ""
     return {
         "rec": "run",
         "suite": suite.name,
@@ -28,8 +28,8 @@ def make_head(
         "restarts": setup.repeat,
         "trials_per_restart": len(plan_slots(cells[:1], counting=setup.counting, trials=setup.trials)),
         "design": "single",
-        "fingerprint": _fingerprint(lab, variant, setup, first),
-        "documents": {"suite": suite.text} | ({"kernel_config": config.read_text()} if config else {}),
+        "fingerprint": _fingerprint(lab, variant, setup, first, config),
+        "documents": {"suite": suite.text} | ({"kernel_config": config} if config else {}),
         "cases": {cell.id: case_params(cell, counting=setup.counting) for cell in cells},
     }
 
@@ -79,7 +79,7 @@ def _trial_records(number: int, boot: int, one: Booted, said: Said) -> Iterator[
     yield {"rec": "trial_end", "slot": number, "status": status, "reason": reason}
 
 
-def _fingerprint(lab: Lab, variant: Variant, setup: Setup, first: Booted) -> dict[str, Any]:
+def _fingerprint(lab: Lab, variant: Variant, setup: Setup, first: Booted, config: str) -> dict[str, Any]:
     """What is known without asking a guest; what guests say is added boot by boot."""
     kernel = variant.kernel
     return fingerprint.read_guest_fingerprint(
@@ -104,6 +104,6 @@ def _fingerprint(lab: Lab, variant: Variant, setup: Setup, first: Booted) -> dic
         said=first.report.guest,
         agent=read_agent_version(),
         lab={"name": lab.name, "kind": lab.kind, "queues": lab.queues, "mtu": lab.mtu},
-        config=kernel.config.read_text() if kernel.config else "",
+        config=config,
         root=ROOT,
     )

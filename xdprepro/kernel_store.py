@@ -2,6 +2,7 @@
 """The cache of kernels on disk: what is there, who uses it, and what can go."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import time
@@ -81,6 +82,16 @@ def start_use(kernel: Kernel) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_SH)
         load_kernel(kernel.key)  # it may have gone since it was found
         yield
+
+
+def check_image(kernel: Kernel) -> None:
+    """Refuse an image that was changed in the cache: what is booted must be what an archive will say it was."""
+    if hashlib.sha256(kernel.image.read_bytes()).hexdigest() != kernel.image_sha256:
+        raise KernelError(
+            f"kernel {kernel.key}: {kernel.image.name} is not what was put into the cache: its SHA-256 differs",
+            reason="damaged",
+            hint=f"'xdprepro kernel prune {kernel.key}' removes it, and the next run gets it anew",
+        )
 
 
 def list_entries() -> list[Entry]:

@@ -7,7 +7,7 @@ import pytest
 from guest_lab import Line, dut_spec, generator_spec, make_job
 
 from xdprepro import guest
-from xdprepro.guest import Boot, Machine, read_faults, read_profiles
+from xdprepro.guest import Boot, Machine, read_counted
 from xdprepro.guest.symbols import parse_kallsyms
 from xdprepro.kernel import Kernel
 from xdprepro.sample import Profile, ProfileRow, find_profile_fault
@@ -116,7 +116,7 @@ def boot_with(directory: Path, counts: str | None, lines: list[Line]) -> Boot:
 
 
 def test_instructions_are_told_by_function_and_side(tmp_path: Path) -> None:
-    profiles = read_profiles(boot_with(tmp_path, COUNTS, trial_lines(0)))
+    profiles = read_counted(boot_with(tmp_path, COUNTS, trial_lines(0))).profiles
     assert profiles == {
         0: Profile(
             packets=5,
@@ -141,7 +141,7 @@ def test_program_is_another_one_in_the_next_window(tmp_path: Path) -> None:
     lines = trial_lines(0) + trial_lines(1, dut_program=0xFFFFFFFFC0001000)
     functions = {
         slot: {row.function for row in one.rows}
-        for slot, one in read_profiles(boot_with(tmp_path, counts, lines)).items()
+        for slot, one in read_counted(boot_with(tmp_path, counts, lines)).profiles.items()
     }
     assert "veth_poll [veth]" in functions[0]
     assert "veth_poll [veth]" not in functions[1]
@@ -150,7 +150,7 @@ def test_program_is_another_one_in_the_next_window(tmp_path: Path) -> None:
 
 def test_memory_is_told_of_every_row(tmp_path: Path) -> None:
     memory = "m ffffffffc0001000 1 40 20 2\nm ffffffffc0001800 1 1 0 1\nm ffffffffc000c000 1 9 8 7\ntotal 0 17"
-    profiles = read_profiles(boot_with(tmp_path, COUNTS.replace("total 0 17", memory), trial_lines(0)))
+    profiles = read_counted(boot_with(tmp_path, COUNTS.replace("total 0 17", memory), trial_lines(0))).profiles
     rows = {row[:2]: row[3:] for row in profiles[0].rows}
     assert rows["veth_poll [veth]", "receive"] == (40, 20, 2)
     assert rows["veth_exit [veth]", "receive"] == (1, 0, 1)
@@ -174,8 +174,8 @@ def test_memory_is_told_of_every_row(tmp_path: Path) -> None:
 def test_window_that_contradicts_itself_is_no_profile(tmp_path: Path, old: str, new: str, fact: str) -> None:
     assert old in COUNTS
     boot = boot_with(tmp_path, COUNTS.replace(old, new), trial_lines(0))
-    assert read_profiles(boot) == {}
-    assert fact in read_faults(boot)[0]
+    assert read_counted(boot).profiles == {}
+    assert fact in read_counted(boot).faults[0]
 
 
 BROKEN = {
@@ -200,27 +200,27 @@ def test_window_that_went_wrong_spoils_no_other(tmp_path: Path, what: str, reaso
     third = body.replace("window 0", "window 2").replace("end 0", "end 2")
     lines = trial_lines(0) + trial_lines(1) + trial_lines(2)
     boot = boot_with(tmp_path, f"{COUNTS}window 1\n{BROKEN[what]}{third}", lines)
-    assert list(read_profiles(boot)) == [0, 2]
-    assert read_faults(boot) == {1: f"the counts of instructions are wrong: window 1: {reason}"}
+    assert list(read_counted(boot).profiles) == [0, 2]
+    assert read_counted(boot).faults == {1: f"the counts of instructions are wrong: window 1: {reason}"}
 
 
 def test_window_that_is_there_twice_is_no_profile(tmp_path: Path) -> None:
     body = COUNTS.partition("\n")[2]
     boot = boot_with(tmp_path, COUNTS + body + body, trial_lines(0))
-    assert read_profiles(boot) == {}
-    assert read_faults(boot)[0].endswith("window 0: it is there twice")
+    assert read_counted(boot).profiles == {}
+    assert read_counted(boot).faults[0].endswith("window 0: it is there twice")
 
 
 def test_file_that_was_cut_off_keeps_its_whole_windows(tmp_path: Path) -> None:
     cut = COUNTS + "window 1\ncontext 0 generator\ni ffffffff8100"
     boot = boot_with(tmp_path, cut, trial_lines(0) + trial_lines(1))
-    assert list(read_profiles(boot)) == [0]
-    assert read_faults(boot)[1].endswith("window 1: it has no end")
+    assert list(read_counted(boot).profiles) == [0]
+    assert read_counted(boot).faults[1].endswith("window 1: it has no end")
 
 
 def test_number_that_was_cut_off_is_nobodys(tmp_path: Path) -> None:
     """Window 0, or the first digit of another one."""
-    assert list(read_profiles(boot_with(tmp_path, COUNTS + "window 0", trial_lines(0)))) == [0]
+    assert list(read_counted(boot_with(tmp_path, COUNTS + "window 0", trial_lines(0))).profiles) == [0]
 
 
 @pytest.mark.parametrize(
@@ -237,21 +237,21 @@ def test_number_that_was_cut_off_is_nobodys(tmp_path: Path) -> None:
 )
 def test_trial_without_a_window_has_the_counters_own_reason(tmp_path: Path, counts: str | None, reason: str) -> None:
     boot = boot_with(tmp_path, counts, trial_lines(0))
-    assert read_profiles(boot) == {}
-    assert read_faults(boot) == {0: f"no instructions were counted: {reason}"}
+    assert read_counted(boot).profiles == {}
+    assert read_counted(boot).faults == {0: f"no instructions were counted: {reason}"}
 
 
 def test_trial_without_its_end_has_no_profile(tmp_path: Path) -> None:
     boot = boot_with(tmp_path, COUNTS, trial_lines(0)[:-1])
-    assert read_profiles(boot) == {}
-    assert read_faults(boot) == {0: "the DUT did not say how many packets it saw"}
+    assert read_counted(boot).profiles == {}
+    assert read_counted(boot).faults == {0: "the DUT did not say how many packets it saw"}
 
 
 def test_trial_that_failed_has_no_profile_but_its_own_reason(tmp_path: Path) -> None:
     end = {"trial_end": 0, "status": "failed", "reason": "dut: agent: it went"}
     boot = boot_with(tmp_path, COUNTS, [*trial_lines(0), end])
-    assert read_profiles(boot) == {}
-    assert read_faults(boot) == {0: "dut: agent: it went"}
+    assert read_counted(boot).profiles == {}
+    assert read_counted(boot).faults == {0: "dut: agent: it went"}
 
 
 def sender_as_dut() -> Line:
@@ -276,7 +276,7 @@ def counted(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Boot:
 
 @pytest.mark.vm
 def test_real_packets_cost_what_their_functions_cost(counted: Boot) -> None:
-    profiles = read_profiles(counted)
+    profiles = read_counted(counted).profiles
     short, long = profiles[1], profiles[2]
     assert (short.packets, long.packets) == (1024, 4096)
     insn = [{row[:2]: row.insn for row in one.rows} for one in (short, long)]
@@ -293,7 +293,7 @@ def test_real_packets_cost_what_their_functions_cost(counted: Boot) -> None:
 
 @pytest.mark.vm
 def test_real_kernel_has_no_unknown_functions_on_the_receive_side(counted: Boot) -> None:
-    for profile in read_profiles(counted).values():
+    for profile in read_counted(counted).profiles.values():
         assert find_profile_fault(profile) == ""
         assert not [row for row in profile.rows if row.function == "unknown"]
         assert not [row for row in profile.rows if row.function == "user" and row.side == "receive"]
@@ -301,9 +301,9 @@ def test_real_kernel_has_no_unknown_functions_on_the_receive_side(counted: Boot)
 
 @pytest.mark.vm
 def test_trial_that_fails_within_its_window_spoils_no_other(counted: Boot) -> None:
-    profiles = read_profiles(counted)
+    profiles = read_counted(counted).profiles
     assert list(profiles) == [0, 1, 2, 4]
-    assert read_faults(counted) == {3: "dut: it did not say 'drained' within 15 s"}
+    assert read_counted(counted).faults == {3: "dut: it did not say 'drained' within 15 s"}
     program = ("bpf:xdp_drop_no_tou (dut)", "receive")
     first, again = ({row[:2]: row.insn for row in profiles[slot].rows} for slot in (1, 4))
     assert again[program] == first[program]

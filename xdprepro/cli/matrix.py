@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """xdprepro run on a lab that boots the kernels it measures."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -67,10 +66,10 @@ def start_guests(lab: Lab, options: GuestOptions, *, trials: int | None) -> Iter
             with show_status(spec) as tell:
                 found.append(kernels.find_kernel(spec, tell=tell))
             stack.enter_context(kernel_store.start_use(found[-1]))
-            _check_image(found[-1])
+            kernel_store.check_image(found[-1])
+        cpus = tuple(dict.fromkeys(options.cpu or (lab.cpu,)))
         if setup.accel == "auto":
-            setup = replace(setup, accel=_choose_accel(found[0], options.cpu or (lab.cpu,)))
-        cpus = dict.fromkeys(options.cpu or (lab.cpu,))
+            setup = replace(setup, accel=_choose_accel(found[0], cpus))
         cmdlines = dict.fromkeys(options.cmdline or ("",))
         # Two specs may name one kernel.
         chosen = {kernel.key: kernel for kernel in found}.values()
@@ -106,15 +105,6 @@ def _make_setup(lab: Lab, options: GuestOptions, trials: int | None) -> Setup:
         jobs=(options.jobs or len(os.sched_getaffinity(0))) if accel == "count" else 1,
         trials=trials or 1,
     )
-
-
-def _check_image(kernel: Kernel) -> None:
-    """What is booted must be what the archive will say it was."""
-    if hashlib.sha256(kernel.image.read_bytes()).hexdigest() != kernel.image_sha256:
-        raise XdpreproError(
-            f"kernel {kernel.key}: {kernel.image.name} is not what was put into the cache: its SHA-256 differs",
-            hint=f"'xdprepro kernel prune {kernel.key}' removes it, and the next run gets it anew",
-        )
 
 
 def _choose_accel(kernel: Kernel, cpus: Sequence[str]) -> str:

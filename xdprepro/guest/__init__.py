@@ -4,7 +4,7 @@
 from xdprepro.guest.accel import Accel, find_accel
 from xdprepro.guest.boot import Boot, Failure, boot
 from xdprepro.guest.ports import PORTS, Port
-from xdprepro.guest.profile import Counted, read_counted, read_faults, read_profiles
+from xdprepro.guest.profile import Counted, read_counted
 from xdprepro.guest.qemu import Machine, check_qemu, have_model
 
 __all__ = [
@@ -20,6 +20,4 @@ __all__ = [
     "find_accel",
     "have_model",
     "read_counted",
-    "read_faults",
-    "read_profiles",
 ]

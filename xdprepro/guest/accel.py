@@ -59,5 +59,4 @@ def _judge(course: Course, deadline_s: float) -> Accel:
         return Accel("kvm")
     if course.status is None:
         return Accel("tcg", f"a guest under KVM did not boot within {deadline_s:g} s")
-    lines = course.stderr.strip().splitlines()
-    return Accel("tcg", f"QEMU with KVM ended with status {course.status}" + (f": {lines[-1]}" if lines else ""))
+    return Accel("tcg", f"QEMU with KVM ended with status {course.status}{course.last_words}")

@@ -177,9 +177,9 @@ def _find_failure(
     elif course.status is None:
         kind, message = _explain_end(course, deadline_s)
     elif course.status < 0:
-        kind, message = "killed", f"QEMU was ended by signal {-course.status}{_last_line(course.stderr)}"
+        kind, message = "killed", f"QEMU was ended by signal {-course.status}{course.last_words}"
     elif course.status > 0:
-        kind, message = "qemu", f"QEMU ended with status {course.status}{_last_line(course.stderr)}"
+        kind, message = "qemu", f"QEMU ended with status {course.status}{course.last_words}"
     else:
         kind, message = "no_result", "the guest switched itself off before all results were there"
     return Failure(kind, message, format_tail(console))
@@ -203,8 +203,3 @@ def _error_kind(error: Mapping[str, Any]) -> str:
     if error.get("object") == "kernel" and error.get("step") == "bpf":
         return "no_bpf"
     return "no_driver" if error.get("errno") == errno.ENODEV else "guest_error"
-
-
-def _last_line(stderr: str) -> str:
-    lines = stderr.strip().splitlines()
-    return f": {lines[-1]}" if lines else ""

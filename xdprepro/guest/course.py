@@ -36,6 +36,12 @@ class Course:
     end: str = ""
 
     @property
+    def last_words(self) -> str:
+        """What QEMU said last, as the end of a message about it."""
+        lines = self.stderr.strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more is to be expected: all was said, or the kernel gave up."""
         return PANIC in self.console or END in self.results[-64:]

@@ -19,24 +19,14 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Counted:
-    """A boot's trials by slot: what was counted, and why nothing was."""
+    """A boot's trials by slot, which is their window's id: what was counted, and why of the others nothing was."""
 
     profiles: Mapping[int, Profile]
     faults: Mapping[int, str]
 
 
-def read_profiles(boot: Boot) -> dict[int, Profile]:
-    """The profile of each trial by its slot, which is its window's id; one that went wrong has none."""
-    return dict(read_counted(boot).profiles)
-
-
-def read_faults(boot: Boot) -> dict[int, str]:
-    """Why the other trials of a counted boot have no profile, by slot."""
-    return dict(read_counted(boot).faults)
-
-
 def read_counted(boot: Boot) -> Counted:
-    """Both at once, as reading takes its time; nothing where nothing was to be counted."""
+    """What the plugin's windows say of each trial; nothing where nothing was to be counted."""
     if boot.counts is None:
         return Counted({}, {})
     trials = _sort_trials(boot.lines)
