@@ -16,6 +16,13 @@ from conftest import need
 from xdprepro import cmd
 
 MODULE = 'static const char license[] __attribute__((section(".modinfo"), used)) = "license=GPL";\n'
+# What debian_lists is told by who wants nothing certain.
+ANY_PACKAGE = {
+    "suite": "",
+    "package": "",
+    "version": "",
+    "holds": "image",
+}
 LARGE_BYTES = 64 << 20  # takes long enough to be interrupted in
 
 

@@ -15,6 +15,13 @@ from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import K
 
 HELPER = "/usr/lib/apt/apt-helper"
 
+# What a module that takes a package apart is told of it (plugins/doc_fragments/kernel_work.py, package).
+ARGUMENTS = {
+    "index": {"type": "path", "required": True},
+    "version": {"type": "str", "default": ""},
+    "suite": {"type": "str", "default": ""},
+}
+
 Package = dict[str, Any]
 
 

@@ -18,26 +18,13 @@ options:
     description: The cache; the tree is made in its directory C(sources).
     type: path
     required: true
-  index:
-    description: The file with the kernel packages.
-    type: path
-    required: true
   package:
     description: Name of the package.
     type: str
     required: true
-  version:
-    description: Its version; empty means the newest.
-    type: str
-    default: ''
-  suite:
-    description: The suite that it must be in; empty means any.
-    type: str
-    default: ''
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
+  - xdprepro.lab.kernel_work.package
 attributes:
   check_mode:
     description: Says whether the tree would be made and makes none. Before the lists were read, nothing is known of it.
@@ -117,10 +104,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "cache": {"type": "path", "required": True},
-            "index": {"type": "path", "required": True},
+            **deb_file.ARGUMENTS,
             "package": {"type": "str", "required": True},
-            "version": {"type": "str", "default": ""},
-            "suite": {"type": "str", "default": ""},
             "progress": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

@@ -12,7 +12,7 @@ description:
     sources, nor its packages are changed. No privilege is needed.
   - The mirror is that of the machine's own apt sources, if it is a Debian; lists are verified with Debian's keyring.
   - Suites that the mirror does not have, or that cannot be verified, are left out and named with the reason.
-  - Lists that are there are not renewed unless O(refresh) says so.
+  - Lists that are there are not renewed unless O(refresh) says so, or what is wanted is not in them.
 version_added: 0.2.0
 author:
   - xdprepro developers (@xdprepro)
@@ -26,9 +26,22 @@ options:
     type: bool
     default: false
   suite:
-    description: A suite to read besides those that are always read.
+    description: A suite to read besides those that are always read, and the one that O(package) must be in.
     type: str
     default: ''
+  package:
+    description: A package that is wanted; lists without it are renewed, as it may have come since. Empty means none.
+    type: str
+    default: ''
+  version:
+    description: The version that O(package) must have; empty means any.
+    type: str
+    default: ''
+  holds:
+    description: What O(package) is to hold.
+    type: str
+    choices: [image, source]
+    default: image
   mirror:
     description: URI of the mirror; empty means that of the machine's own sources.
     type: str
@@ -37,10 +50,8 @@ options:
     description: Keyring that the lists are verified with; empty means Debian's.
     type: str
     default: ''
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Says whether lists would be read and reads none.
@@ -70,10 +81,6 @@ skipped:
   description: The suites that could not be read, each with the reason.
   type: dict
   returned: success
-fresh:
-  description: Whether the lists were read just now.
-  type: bool
-  returned: success
 """
 
 import hashlib
@@ -95,6 +102,7 @@ SUITES = (
     *("forky", "forky-security", "forky-backports", "sid"),
 )
 KEYRINGS = tuple(Path("/usr/share/keyrings", f"debian-archive-keyring.{end}") for end in ("gpg", "pgp"))
+FINDERS = {"image": debian_index.find_image_packages, "source": debian_index.find_source_package}
 HELPER = Path("/usr/lib/apt/apt-helper")
 MIRROR_HINT = "set XDPREPRO_DEBIAN_MIRROR to the URI of a Debian mirror, or use an image:, tarball: or git: kernel"
 
@@ -128,18 +136,12 @@ def work(params: State, check_mode: bool) -> State:
     with kernel_cache.start_lock(directory.with_name("locks") / "apt.lock"):
         path = directory / "index.json"
         index = read_index(path)
-        fresh = index is None or params["refresh"] or is_unknown(index, params["suite"])
-        if fresh and not check_mode:
+        changed = index is None or params["refresh"] or lacks(index, params)
+        if changed and not check_mode:
             index = read_suites(directory, params)
             write_index(path, index)
     index = index or {"suites": [], "skipped": {}}
-    return {
-        "changed": fresh,
-        "fresh": fresh,
-        "index": str(path),
-        "suites": index["suites"],
-        "skipped": index["skipped"],
-    }
+    return {"changed": changed, "index": str(path), "suites": index["suites"], "skipped": index["skipped"]}
 
 
 def read_index(path: Path) -> State | None:
@@ -155,8 +157,18 @@ def write_index(path: Path, index: State) -> None:
     new.replace(path)
 
 
-def is_unknown(index: State, suite: str) -> bool:
-    return suite not in ("", *index["suites"], *index["skipped"])
+def lacks(index: State, params: State) -> bool:
+    """Whether what is wanted is not in it, and may have come since: a suite, or a package."""
+    if params["suite"] not in ("", *index["suites"], *index["skipped"]):
+        return True
+    if not params["package"]:
+        return False
+    find = FINDERS[params["holds"]]
+    try:
+        find(index, params["package"], version=params["version"], suite=params["suite"])
+    except KernelFailure as failure:
+        return bool(failure.reason.startswith("no_such_"))
+    return False
 
 
 def read_suites(directory: Path, params: State) -> State:
@@ -249,6 +261,9 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "refresh": {"type": "bool", "default": False},
             "suite": {"type": "str", "default": ""},
+            "package": {"type": "str", "default": ""},
+            "version": {"type": "str", "default": ""},
+            "holds": {"type": "str", "choices": list(FINDERS), "default": "image"},
             "mirror": {"type": "str", "default": ""},
             "keyring": {"type": "str", "default": "", "no_log": False},
             "progress": {"type": "str", "default": ""},

@@ -27,10 +27,8 @@ options:
     description: A branch, a tag, a commit, or an expression like C(HEAD~3).
     type: str
     required: true
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Says whether another commit would be checked out; the mirror is renewed all the same, to know that.

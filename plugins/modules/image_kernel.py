@@ -27,10 +27,8 @@ options:
   config:
     description: Its configuration.
     type: path
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Says whether the kernel would be copied and copies none.

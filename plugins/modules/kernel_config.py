@@ -40,10 +40,8 @@ options:
     description: The compiler.
     type: str
     default: gcc
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Makes the configuration in check mode too, as everything else depends on it; without the source it

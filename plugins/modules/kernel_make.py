@@ -54,10 +54,8 @@ options:
     description: How many compilers run at once; 0 means one for each CPU.
     type: int
     default: 0
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Says whether the kernel would be built and builds none. Without the source its key is empty.

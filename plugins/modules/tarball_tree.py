@@ -25,10 +25,8 @@ options:
     description: SHA-256 of the tarball; required for a URL.
     type: str
     default: ''
-  progress:
-    description: A file to write the state of the work into, for people.
-    type: str
-    default: ''
+extends_documentation_fragment:
+  - xdprepro.lab.kernel_work
 attributes:
   check_mode:
     description: Says whether the tree would be made and makes none.

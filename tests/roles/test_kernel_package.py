@@ -15,6 +15,7 @@ from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import K
 from ansible_collections.xdprepro.lab.plugins.modules import deb_kernel, debian_lists, image_kernel
 from conftest import need
 from debian_mirror import (
+    ANY_PACKAGE,
     Mirror,
     Package,
     image_package,
@@ -75,7 +76,7 @@ def cache(lists: Path, tmp_path: Path) -> Path:
 
 def read_lists(cache: Path, mirror: Mirror, *, refresh: bool = False, check_mode: bool = False) -> dict[str, Any]:
     where = {"directory": str(cache / "apt"), "mirror": f"file:{mirror.directory}", "keyring": str(mirror.keyring)}
-    options = {"refresh": refresh, "suite": "", "progress": ""}
+    options = {"refresh": refresh, **ANY_PACKAGE, "progress": ""}
     answer: dict[str, Any] = debian_lists.work({**where, **options}, check_mode)
     return answer
 
@@ -215,10 +216,29 @@ def test_lists_are_read_once_and_again_only_when_asked(lists: Path, mirror: Mirr
     assert read_lists(lists, mirror)["changed"] is False
     assert index.stat().st_ino == before
     assert debian_lists.work(
-        {"directory": str(lists / "apt"), "refresh": True, "suite": "", "mirror": "", "keyring": "", "progress": ""},
+        {"directory": str(lists / "apt"), "refresh": True, **ANY_PACKAGE, "mirror": "", "keyring": "", "progress": ""},
         True,
     )["changed"]
     assert index.stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "renewed"),
+    [
+        ({"package": "6.1"}, False),
+        ({"package": "6.1", "suite": "bookworm"}, False),
+        ({"package": "6.1", "version": "6.1.999-1"}, True),
+        ({"package": "linux-image-9.9-amd64"}, True),
+        ({"package": "6.1", "suite": "bullseye"}, True),
+        ({"package": "linux-source-9.9", "holds": "source"}, True),
+        ({"package": "linux", "holds": "source"}, False),
+    ],
+)
+def test_lists_are_renewed_where_what_is_wanted_may_have_come_since(
+    lists: Path, wanted: dict[str, str], renewed: bool
+) -> None:
+    where = {"directory": str(lists / "apt"), "refresh": False, "mirror": "", "keyring": "", "progress": ""}
+    assert debian_lists.work({**where, **ANY_PACKAGE, **wanted}, True)["changed"] is renewed
 
 
 def test_nothing_is_used_that_another_key_signed(mirror: Mirror, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.xdprepro.lab.plugins.module_utils.kernel_cache import KernelFailure
 from ansible_collections.xdprepro.lab.plugins.modules import deb_tree, debian_lists, git_tree, tarball_tree
-from debian_mirror import make_mirror, make_tree, source_package
+from debian_mirror import ANY_PACKAGE, make_mirror, make_tree, source_package
 
 from xdprepro import cmd
 
@@ -340,7 +340,7 @@ def test_what_an_interrupted_unpacking_left_is_taken_away(tmp_path: Path, tarbal
 
 def test_a_source_package_is_unpacked(tmp_path: Path) -> None:
     mirror = make_mirror(tmp_path / "mirror", {"bookworm": [source_package("6.1.176-1", tmp_path)]})
-    where = {"mirror": f"file:{mirror.directory}", "keyring": str(mirror.keyring), "suite": "", "progress": ""}
+    where = {"mirror": f"file:{mirror.directory}", "keyring": str(mirror.keyring), **ANY_PACKAGE, "progress": ""}
     lists = debian_lists.work({"directory": str(tmp_path / "cache/apt"), "refresh": False, **where}, False)
     wanted = {"package": "linux-source-6.1", "version": "", "suite": "", "progress": ""}
     options = {"cache": str(tmp_path / "cache"), "index": lists["index"], **wanted}
