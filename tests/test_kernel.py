@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.xdprepro.lab.plugins.module_utils import kernel_cache
+from ansible_collections.xdprepro.lab.plugins.modules import git_tree
 
 from xdprepro.errors import FAILED, STORAGE, UNAVAILABLE, USAGE
 from xdprepro.kernel import (
     FORMS,
     KEY,
+    MANIFEST,
+    MANIFEST_VERSION,
     KernelError,
     KernelSpec,
     cache_directory,
@@ -21,6 +24,7 @@ from xdprepro.kernel import (
     read_kernel,
     status_of,
 )
+from xdprepro.kernels import REMOTE
 
 SUM = "0123456789abcdef" * 4
 
@@ -136,7 +140,7 @@ def test_the_cache_is_where_the_environment_says(
     assert cache_directory() == Path(path)
 
 
-MANIFEST: dict[str, Any] = {
+FACTS: dict[str, Any] = {
     "manifest_version": 1,
     "key": "6.1-0123456789ab",
     "spec": "deb:linux-image-6.1=1",
@@ -157,7 +161,7 @@ MANIFEST: dict[str, Any] = {
 
 
 def test_a_kernel_is_read_with_paths_that_lead_to_its_files(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps(MANIFEST))
+    (tmp_path / "manifest.json").write_text(json.dumps(FACTS))
     kernel = read_kernel(tmp_path)
     assert (kernel.image, kernel.modules, kernel.config) == (tmp_path / "vmlinuz", tmp_path / "modules", None)
     assert (kernel.key, kernel.size_bytes, kernel.source) == ("6.1-0123456789ab", 7, {"packages": []})
@@ -171,8 +175,8 @@ def test_a_kernel_is_read_with_paths_that_lead_to_its_files(tmp_path: Path) -> N
         "{",
         "[]",
         "{}",
-        json.dumps({**MANIFEST, "manifest_version": 2}),
-        json.dumps(MANIFEST).replace("key", "k"),
+        json.dumps({**FACTS, "manifest_version": 2}),
+        json.dumps(FACTS).replace("key", "k"),
     ],
 )
 def test_what_is_no_manifest_is_named(tmp_path: Path, text: str | None) -> None:
@@ -182,3 +186,9 @@ def test_what_is_no_manifest_is_named(tmp_path: Path, text: str | None) -> None:
         read_kernel(tmp_path)
     assert caught.value.reason == "damaged"
     assert str(tmp_path) in caught.value.message
+
+
+def test_collection_and_package_mean_the_same() -> None:
+    """Modules run without our package, so what both know stands in each."""
+    assert (kernel_cache.MANIFEST, kernel_cache.MANIFEST_VERSION) == (MANIFEST, MANIFEST_VERSION)
+    assert REMOTE["git"] == git_tree.REMOTE

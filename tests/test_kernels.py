@@ -306,6 +306,16 @@ def test_a_damaged_manifest_breaks_no_list(cache: Path, run_here: Callable[..., 
     assert states() == {}
 
 
+def test_an_image_that_was_changed_is_not_booted(cache: Path) -> None:
+    kernel = only_kernel()
+    kernel_store.check_image(kernel)
+    image = bytearray(kernel.image.read_bytes())
+    image[-1] ^= 1
+    kernel.image.write_bytes(image)
+    with pytest.raises(KernelError, match="its SHA-256 differs"):
+        kernel_store.check_image(kernel)
+
+
 def test_prune_frees_what_it_says(cache: Path) -> None:
     kernel = only_kernel()
     told = kernel_store.prune([kernel.key], dry_run=True)
