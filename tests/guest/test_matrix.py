@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,21 +194,40 @@ def test_kernel_that_cannot_open_the_channel_says_so_on_its_console(kernel: Kern
     assert "console: " in done.stderr
 
 
-def find_guests(pid: int) -> list[int]:
-    """QEMU processes that a thread of this process started."""
+def find_children(pid: int) -> dict[int, list[bytes]]:
+    """What the threads of this process started, with the arguments."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return [child for child in found if b"qemu" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    argvs: dict[int, list[bytes]] = {}
+    for child in found:
+        with suppress(ProcessLookupError, FileNotFoundError):
+            argvs[child] = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+    return argvs
 
 
-def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(tmp_path), "--lab", "vm"]
-    command = subprocess.Popen([*argv, "--kernel", kernel.key, "--repeat", "9"], stderr=subprocess.PIPE, text=True)
-    deadline_s = time.monotonic() + 60
-    while len(guests := find_guests(command.pid)) < 1:
+def find_guests(pid: int) -> list[int]:
+    """QEMU processes with a kernel, not those that are asked what QEMU can."""
+    argvs = find_children(pid)
+    return [child for child, argv in argvs.items() if argv[0].endswith(b"qemu-system-x86_64") and b"-kernel" in argv]
+
+
+def start_run(kernel: Kernel, place: Path, *args: str, **options: Any) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(place), "--lab", "vm"]
+    return subprocess.Popen([*argv, "--kernel", kernel.key, *args], stderr=subprocess.PIPE, text=True, **options)
+
+
+def wait_until(happened: Callable[[], object], command: "subprocess.Popen[str]", limit_s: float = 60) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not happened():
         assert time.monotonic() < deadline_s
         assert command.poll() is None
         time.sleep(0.05)
+
+
+def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path) -> None:
+    command = start_run(kernel, tmp_path, "--repeat", "9")
+    wait_until(lambda: find_guests(command.pid), command)
+    guests = find_guests(command.pid)
     for _ in range(2):
         command.send_signal(signal.SIGINT)
         time.sleep(0.3)
@@ -219,18 +238,26 @@ def test_second_interrupt_ends_the_guests_at_once(kernel: Kernel, tmp_path: Path
     assert not list((tmp_path / "journal").glob("*"))
 
 
+def test_interrupt_before_the_first_guest_is_told(kernel: Kernel, tmp_path: Path) -> None:
+    """While QEMU is asked for its version, which this one never tells."""
+    slow = tmp_path / "bin/qemu-system-x86_64"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    path = f"{slow.parent}:{os.environ['PATH']}"
+    command = start_run(kernel, tmp_path / "runs", env=os.environ | {"PATH": path})
+    wait_until(lambda: [b"sleep", b"60", b""] in find_children(command.pid).values(), command)
+    command.send_signal(signal.SIGINT)
+    assert command.communicate(timeout=30)[1] == "error: interrupted\n"
+    assert command.returncode == INTERRUPTED
+
+
 def test_boots_that_are_over_outlive_a_kill(kernel: Kernel, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(tmp_path), "--lab", "vm"]
-    argv += ["--kernel", kernel.key, "--repeat", "9", "--jobs", "1", "--case", "xdp.drop.no*"]
-    command = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
-    deadline_s = time.monotonic() + 200
-    while not list((tmp_path / "journal").glob("*.journal")):
-        assert time.monotonic() < deadline_s
-        assert command.poll() is None
-        time.sleep(0.1)
+    command = start_run(kernel, tmp_path, "--repeat", "9", "--jobs", "1", "--case", "xdp.drop.no*")
+    wait_until(lambda: list((tmp_path / "journal").glob("*.journal")), command, 200)
     guests = find_guests(command.pid)
     command.kill()
-    command.wait()
+    command.communicate()
     recover = [sys.executable, "-m", "xdprepro", "archive", "recover", "--archive", str(tmp_path)]
     subprocess.run(recover, check=True, capture_output=True)
     (info,) = archive.list_runs(tmp_path)

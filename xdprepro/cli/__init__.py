@@ -4,17 +4,30 @@
 import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import xdprepro
 from xdprepro.cli import archive, compare, explain, kernel, labs, run, suites
 from xdprepro.cli.output import note
 from xdprepro.errors import FAILED, INTERRUPTED, STORAGE, XdpreproError
 
+
+class Commands(TyperGroup):
+    """All commands; an interrupt becomes an error before typer sees it and ends the program without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise XdpreproError("interrupted", status=INTERRUPTED) from None
+
+
 app = typer.Typer(
     name="xdprepro",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
