@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from conftest import need
 
-from xdprepro import cmd
+from xdprepro import archive, cmd
+from xdprepro.closure import flag_names, trial_flags
+from xdprepro.guest_job import WINDOWS
 from xdprepro.kernel import Kernel, cache_directory
 from xdprepro.kernels import fetch_source, find_kernel
 
@@ -98,3 +100,12 @@ def test_planted_instructions_show_in_their_function_and_nowhere_else(
     judged = json.loads(xdprepro("compare", first, second, "--json", *archive))
     assert [row["verdict"] for row in judged["count_compare"]["rows"]] == ["REGRESSED"]
     assert judged["config"]["rows"] == []
+
+
+def test_every_packet_crosses_a_card(pair: tuple[Kernel, Kernel], tmp_path: Path) -> None:
+    """A small kernel sends more than a thousand frames before the card's first interrupt, and none may be lost."""
+    args = ("--lab", "vm", "--kernel", pair[0].key, "--port", "igb", "--case", "xdp.drop.no*", "--case", "xdp.tx*")
+    (one,) = json.loads(xdprepro("run", "smoke", *args, "--json", "--archive", str(tmp_path)))
+    run = archive.load_run(Path(one["path"]))
+    assert [flag_names(trial_flags(trial, run)) for trial in run.trials] == [()] * 6
+    assert [trial.profile and trial.profile.packets for trial in run.trials] == [*WINDOWS] * 2
