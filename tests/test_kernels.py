@@ -29,7 +29,7 @@ from debian_mirror import (
 )
 
 from xdprepro import cli, cmd, kernel_lock, kernel_store, kernels
-from xdprepro.errors import FAILED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE, XdpreproError
+from xdprepro.errors import FAILED, INTERRUPTED, PRIVILEGE, STORAGE, UNAVAILABLE, USAGE, XdpreproError
 from xdprepro.kernel import Kernel, KernelError
 
 XDPREPRO = [sys.executable, "-m", "xdprepro", "kernel"]
@@ -142,6 +142,27 @@ def test_two_at_once_make_it_once(cache: Path) -> None:
     assert said[0][0] == said[1][0]
     assert said[0][0].strip() in states()
     assert any("waiting: another command" in stderr for _, stderr in said)
+
+
+def find_play(pid: int) -> int:
+    """The ansible-playbook that a thread of this process started, not its workers."""
+    children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    (found,) = (one for one in children if b"ansible-playbook" in Path(f"/proc/{one}/cmdline").read_bytes())
+    return int(found)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_play_that_a_signal_ends_is_told_to_be_interrupted(cache: Path, number: signal.Signals) -> None:
+    with start("fetch", "deb:6.16") as child:
+        wait_for(lambda: list(cache.glob("kernels/.6.16*/package.deb")), "a download")
+        os.kill(find_play(child.pid), number)
+        _, said = child.communicate(timeout=WAIT_S)
+    assert child.returncode == INTERRUPTED
+    assert said.splitlines()[-2:] == [
+        "error: kernel: interrupted: ansible-playbook was ended by a signal before it was through",
+        "hint: run the command again",
+    ]
+    assert "PLAY" not in said
 
 
 def test_a_killed_fetch_leaves_nothing_that_counts(cache: Path) -> None:

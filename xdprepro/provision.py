@@ -22,7 +22,7 @@ from typing import Any
 import ansible_runner
 
 from xdprepro import cmd
-from xdprepro.errors import BUSY, FAILED, PRIVILEGE, USAGE, XdpreproError
+from xdprepro.errors import BUSY, FAILED, INTERRUPTED, PRIVILEGE, USAGE, XdpreproError
 from xdprepro.kernel import KernelError, status_of
 from xdprepro.lab import LABS, Lab, parse_inventory
 
@@ -33,6 +33,8 @@ BIN = Path(sys.executable).parent
 ROOT_HINT = "run it as root: network namespaces and links need CAP_SYS_ADMIN and CAP_NET_ADMIN"
 # For links, for namespaces, and for loading programs; the numbers are those of capability(7).
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+# Statuses of an ansible-playbook that a signal ended: it has none (ansible-runner keeps no signal), or Ansible's own.
+ENDED = (None, 99)
 OUTPUT_LINES = 20  # of Ansible's own output, when it failed before any task did
 
 FAILURES = ("runner_on_failed", "runner_item_on_failed", "runner_on_unreachable")
@@ -293,6 +295,9 @@ def _run_playbook(
         cancel_callback=go_on,
     )
     output = done.stdout.read()
+    if done.rc in ENDED:
+        fact = f"{what}: interrupted: ansible-playbook was ended by a signal before it was through"
+        raise XdpreproError(fact, hint="run the command again", status=INTERRUPTED)
     failures = _failures(events)
     ok, changed = (_count(events, key) for key in ("ok", "changed"))
     if done.rc or not ok or (failures and not gently):
