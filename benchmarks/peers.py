@@ -24,10 +24,10 @@ import numpy as np
 
 from xdprepro import cmd, provision, stats
 from xdprepro.bench import resolve_generator
+from xdprepro.cases import Case
 from xdprepro.errors import XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.sample import format_agent_error, parse_stream
-from xdprepro.suite import Case
 from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, generator_spec, plan_cpus, read_probe
 
 OURS = {"drop": "xdp.drop.no-touch", "tx": "xdp.tx.swap-macs", "redirect-map": "xdp.redirect-map.swap-macs"}

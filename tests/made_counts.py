@@ -2,13 +2,13 @@
 """Counted runs with known figures: profiles of a guest's windows, and the streams that go with them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from made_trials import OUTSIDE, Json, make_fingerprint, make_run, make_trial
 
+from xdprepro.cases import Case
 from xdprepro.sample import Boot, Profile, ProfileRow, Run, Trial
-from xdprepro.suite import Case
 
 WINDOWS = (20_000, 60_000)
 TIMES = ("settle_s", "measure_s", "interval_s")
@@ -102,7 +102,7 @@ def make_counted_run(
     trials: Sequence[Trial], cases: Sequence[Case], *, port: str = "veth", run_id: str = "a", **changes: Any
 ) -> Run:
     """A run of these windows; `changes` are fields of Run."""
-    params = {case_id(case, port): {**asdict(case), "port": port, "packets": list(WINDOWS)} for case in cases}
+    params = {case_id(case, port): {**case.params(), "port": port, "packets": list(WINDOWS)} for case in cases}
     for one in params.values():
         for key in TIMES:
             del one[key]

@@ -3,11 +3,10 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict
 from typing import Any
 
+from xdprepro.cases import Case
 from xdprepro.sample import Boot, Run, Stream, Trial, TrialKey, parse_stream
-from xdprepro.suite import Case
 
 INTERVAL_NS = 50_000_000
 SAMPLES = 21  # the measure phase is one second
@@ -158,7 +157,7 @@ def make_run(trials: Sequence[Trial], cases: Sequence[Case], *, run_id: str = "a
         "design": "interleaved",
         "fingerprint": make_fingerprint(),
         "documents": {},
-        "cases": {case.id: asdict(case) for case in cases},
+        "cases": {case.id: case.params() for case in cases},
         "skipped": {},
         "boots": tuple(Boot(boot, "restart", "b1", "6.12.1", 10**18) for boot in boots),
         "trials": tuple(trials),

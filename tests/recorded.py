@@ -6,12 +6,11 @@ recorded, each other line is one message of one side, as a journal has it.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from xdprepro.cases import Case, complete_params, make_case
 from xdprepro.sample import Trial, TrialKey, parse_stream
-from xdprepro.suite import Case
 
 DATA = Path(__file__).parent / "data"
 
@@ -19,7 +18,7 @@ DATA = Path(__file__).parent / "data"
 def load_recording(name: str) -> tuple[Trial, Case]:
     """The trial of a recording, and the case that it was of."""
     head, *lines = map(json.loads, (DATA / f"{name}.jsonl").read_text().splitlines())
-    case = Case(**head["case"])
+    case = make_case(complete_params(head["case"]))
     dut, tester = (parse_stream(line["msg"] for line in lines if line["side"] == side) for side in ("dut", "tester"))
     return Trial(TrialKey(case.id, 0, 0), 0, 0, "ok", "", dut, tester), case
 
@@ -31,8 +30,8 @@ def read_driver(name: str) -> str:
 
 def read_params(name: str) -> dict[str, Any]:
     """The parameters of a recording's case; one that was counted has the packets of its windows."""
-    head = _read_head(name)
-    return asdict(Case(**head["case"])) | {key: head[key] for key in ("packets",) if key in head}
+    head: dict[str, Any] = _read_head(name)
+    return complete_params(head["case"]) | {key: head[key] for key in ("packets",) if key in head}
 
 
 def _read_head(name: str) -> dict[str, Any]:

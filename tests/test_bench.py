@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from xdprepro.bench import check_port, find_missing, resolve_generator
+from xdprepro.cases import Case
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
-from xdprepro.suite import Case
 from xdprepro.trial import dut_spec, generator_spec, plan_cpus
 
 DROP = Case("xdp.drop.no-touch", generator="live-frames")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048, generator="live-frames")
+XSK = Case("xsk.rxdrop", generator="live-frames")
 LAB = Lab(
     name="test",
     kind="veth",

@@ -11,11 +11,11 @@ from made_counts import INSN, case_id, make_boot, make_counted_run, make_guest_f
 from made_trials import make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import errors
+from xdprepro.cases import Case
 from xdprepro.comparable import Dimension, Mismatch, check_comparable
 from xdprepro.compare import CaseComparison, Comparison, compare
 from xdprepro.sample import Run, Trial, flatten
 from xdprepro.stats import minimum_detectable_effect, welch_interval
-from xdprepro.suite import Case
 from xdprepro.view import case_rates, view_run
 
 DROP = Case("xdp.drop.no-touch")

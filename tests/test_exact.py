@@ -22,12 +22,12 @@ from made_counts import (
 from made_trials import make_case_run
 
 from xdprepro import closure, errors
+from xdprepro.cases import Case
 from xdprepro.compare import Comparison, compare
 from xdprepro.costs import count_costs
 from xdprepro.exact import MIN_BOUND, CaseCounts, CountComparison, Place, case_counts, fold_function, is_exact
 from xdprepro.explain import find_changes
 from xdprepro.sample import Run, Trial
-from xdprepro.suite import Case
 from xdprepro.view import view_run, why_no_figure
 
 DROP = Case("xdp.drop.no-touch")

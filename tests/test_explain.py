@@ -16,12 +16,12 @@ from made_counts import FIGURE, INSN, add_memory, case_id, make_boot, make_count
 from made_trials import make_case_run
 
 from xdprepro import archive, bench
+from xdprepro.cases import Case
 from xdprepro.cli import main
 from xdprepro.errors import USAGE
 from xdprepro.exact import Place, case_counts
 from xdprepro.explain import explain_table, find_changes, format_folded, is_repeating, profile_table
 from xdprepro.sample import PROFILE_SIDES, Run
-from xdprepro.suite import Case
 from xdprepro.table import Row, as_text
 from xdprepro.view import view_run
 

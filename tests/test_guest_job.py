@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from xdprepro.cases import Case
 from xdprepro.guest_job import Cell, counted, generators_for, make_job, plan_slots, read_report
 from xdprepro.lab import Host, Lab
-from xdprepro.suite import Case
 
 DROP = Case("xdp.drop.no-touch")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
+XSK = Case("xsk.rxdrop")
 LAB = Lab(
     name="vm",
     kind="vm",

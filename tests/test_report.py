@@ -23,20 +23,21 @@ from made_counts import (
 from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make_trial
 
 from xdprepro import differences, exact_report, report
+from xdprepro.cases import Case
 from xdprepro.closure import MEANINGS
 from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
 from xdprepro.exact import case_counts
 from xdprepro.explain import explain_table, profile_table
+from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import PROFILE_SIDES, Run, Stream
-from xdprepro.suite import CASE_KINDS, Case
 from xdprepro.table import Column, Table, as_json, as_text, say_once
 from xdprepro.view import RunView, view_run
 
 DROP = Case("xdp.drop.no-touch")
 READ = Case("xdp.drop.read-data")
 TX = Case("xdp.tx.swap-macs")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
+XSK = Case("xsk.rxdrop")
 
 QUIET = (100.0, 100.1, 99.9, 100.05, 99.95)
 

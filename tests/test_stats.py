@@ -2,7 +2,7 @@
 """Rates from counters, and intervals against values known from elsewhere."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,16 +10,16 @@ from made_trials import INTERVAL_NS, SAMPLES, make_trial
 from scipy import stats as scipy_stats
 
 from xdprepro import stats
+from xdprepro.cases import Case
 from xdprepro.sample import Sample, Trial
-from xdprepro.suite import Case
 
 DROP = Case("xdp.drop.no-touch")
 TX = Case("xdp.tx.swap-macs")
-XSK = Case("xsk.rxdrop", bind_mode="copy", wakeup="busy", xsk_batch=64, xsk_ring_rx=2048)
+XSK = Case("xsk.rxdrop")
 
 
 def rate_of(trial: Trial, case: Case) -> stats.Rate:
-    rate = stats.trial_rate(trial, asdict(case))
+    rate = stats.trial_rate(trial, case.params())
     assert rate is not None
     return rate
 
@@ -108,12 +108,12 @@ def test_nothing_forwarded_is_a_rate_of_zero() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_rate_from_fewer_than_two_samples(count: int) -> None:
     trial = make_trial(DROP)
-    assert stats.trial_rate(with_samples(trial, *trial.dut.samples[:count]), asdict(DROP)) is None
+    assert stats.trial_rate(with_samples(trial, *trial.dut.samples[:count]), DROP.params()) is None
 
 
 def test_no_rate_when_no_time_passed() -> None:
     sample = make_trial(DROP).dut.samples[0]
-    assert stats.trial_rate(with_samples(make_trial(DROP), sample, sample), asdict(DROP)) is None
+    assert stats.trial_rate(with_samples(make_trial(DROP), sample, sample), DROP.params()) is None
 
 
 def test_no_packets_is_a_rate_of_zero() -> None:

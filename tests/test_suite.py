@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Suites: every mistake is named, lists multiply, and a plan is a seeded permutation."""
 
+import json
 import os
 import re
 from collections import Counter
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from xdprepro.cases import PARAMETERS, Case, complete_params, make_case
 from xdprepro.cli.suites import FILE_BYTES, load_suite
 from xdprepro.errors import USAGE, XdpreproError
-from xdprepro.suite import CASE_KINDS, Case, Suite, is_suite_name, parse_suite
+from xdprepro.kinds import CASE_KINDS
+from xdprepro.suite import Suite, is_suite_name, parse_suite
 
 GOOD = """
 title = "t"
@@ -58,13 +61,59 @@ def test_defaults_hold_where_a_case_says_nothing() -> None:
 
 def test_a_socket_has_its_own_defaults() -> None:
     socket = good().cases[-1]
-    assert (socket.bind_mode, socket.wakeup) == ("copy", "busy")
+    assert (socket.bind_mode, socket.wakeup) == ("copy", "need-wakeup")
 
 
 def test_socket_defaults_of_the_suite_are_for_sockets_only() -> None:
     text = '[defaults]\nwakeup = "poll"\n[[case]]\ncase = "xsk.rxdrop"\n[[case]]\ncase = "xdp.drop.no-touch"\n'
     socket, drop = parse_suite(text, "two").cases
     assert (socket.wakeup, drop.wakeup, drop.bind_mode) == ("poll", "", "")
+
+
+def test_a_case_has_only_the_parameters_of_its_kind() -> None:
+    drop, ring = Case("xdp.drop.no-touch", xsk_batch=32), Case("ring.ptr-ring")
+    assert (drop.xsk_batch, drop.lines, drop.loss_ratios, drop.load) == (0, 0, (), "saturate")
+    assert (ring.frame_len, ring.load, ring.attach_mode, ring.ring_batch) == (0, "", "", 16)
+
+
+def test_a_list_of_loss_ratios_is_one_value_and_a_list_of_lists_several() -> None:
+    lines = 'case = "xdp.drop.no-touch"\nload = "search"\nloss_ratios = '
+    ratios = [
+        [case.loss_ratios for case in parse_suite(f"[[case]]\n{lines}{value}", "one").cases]
+        for value in ("[0, 0.005]", "[[0], [0.001]]")
+    ]
+    assert ratios == [[(0.0, 0.005)], [(0.0,), (0.001,)]]
+
+
+def test_a_value_that_some_cells_have_no_use_for_is_left_out_there() -> None:
+    suite = parse_suite('[[case]]\ncase = "xsk.rxdrop"\nwakeup = ["irq", "busy-poll"]\nbusy_poll_us = 50', "two")
+    assert [case.busy_poll_us for case in suite.cases] == [0, 50]
+
+
+def test_a_cpumap_that_redirects_makes_a_forward_case() -> None:
+    sink, forward = (Case("xdp.redirect-cpu.no-touch", remote=remote) for remote in ("drop", "redirect"))
+    assert (sink.role, forward.role) == ("sink", "forward")
+
+
+def test_parameters_of_an_older_archive_are_completed() -> None:
+    old = {"case": "xsk.rxdrop", "wakeup": "busy", "xsk_batch": 32, "port": "igb", "packets": [8]}
+    new = complete_params(old)
+    assert (new["wakeup"], new["xsk_batch"], new["xsk_ring_tx"], new["lines"]) == ("need-wakeup", 32, 2048, 0)
+    assert (new["port"], new["packets"], new["loss_ratios"]) == ("igb", [8], [])
+    assert "measure_s" not in new
+
+
+def test_every_parameter_is_a_field_with_an_allowed_default_or_none() -> None:
+    for name in PARAMETERS:
+        assert hasattr(Case("xdp.drop.no-touch"), f"{name}_" if name == "pass" else name)
+    assert {parameter.group for parameter in PARAMETERS.values()} == {g for k in CASE_KINDS.values() for g in k.groups}
+
+
+@pytest.mark.parametrize("name", CASE_KINDS)
+def test_every_kind_is_a_case_with_a_legal_id_that_comes_back_from_its_parameters(name: str) -> None:
+    case = case_of("", name=name)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", case.id)
+    assert make_case(json.loads(json.dumps(case.params()))) == make_case(complete_params(case.params())) == case
 
 
 def test_whole_seconds_are_seconds() -> None:
@@ -100,6 +149,16 @@ def test_ids_are_unique_and_legal_names_of_groups() -> None:
         ("xdp.drop.no-touch", 'generator = "af-packet"', "xdp.drop.no-touch.native.60B.generator-af-packet"),
         ("xsk.rxdrop", "", "xsk.rxdrop.native.copy.60B"),
         ("xsk.rxdrop", 'wakeup = "poll"\nxsk_ring_rx = 64', "xsk.rxdrop.native.copy.60B.wakeup-poll.xsk_ring_rx-64"),
+        ("xsk.rxdrop", "frags = true\nframe_len = 9000", "xsk.rxdrop.native.copy.9000B.frags"),
+        ("xdp.drop.mem", 'lines = "l2*0.5"', "xdp.drop.mem.native.60B.lines-l2x0.5"),
+        (
+            "xdp.tx.swap-macs",
+            'load = "search"\nloss_ratios = [0.01, 0]',
+            "xdp.tx.swap-macs.native.60B.load-search.loss_ratios-0_0.01",
+        ),
+        ("xdp.drop.no-touch", 'pass = "pmu"\npmu_group = "llc"', "xdp.drop.no-touch.native.60B.pass-pmu.pmu_group-llc"),
+        ("pkt-v2.txonly", "bypass = false", "pkt-v2.txonly.60B.no-bypass"),
+        ("ring.head-tail", "ring_batch = 1", "ring.head-tail.ring_batch-1"),
     ],
 )
 def test_an_id_names_what_is_not_usual(name: str, lines: str, case_id: str) -> None:
@@ -135,12 +194,12 @@ MISTAKES = {
     "no case name": ("[[case]]\nframe_len = 60", "a [[case]] has no case name: {'frame_len': 60}", "add one of: "),
     "case not a word": ("[[case]]\ncase = 5", "case = 5", "use one of xdp.drop.no-touch"),
     "unknown mode": (GOOD + 'attach_mode = "nativ"', "attach_mode = 'nativ' is unknown", "did you mean native?"),
-    "too short a frame": (GOOD + "frame_len = 59", "frame_len = 59 is not allowed", "use 60 to 3400 bytes"),
-    "too long a frame": (GOOD + "frame_len = 3401", "frame_len = 3401 is not allowed", "use 60 to 3400 bytes"),
-    "a word for a number": (GOOD + 'frame_len = "60"', "frame_len = '60' is not allowed", "use 60 to 3400 bytes"),
+    "too short a frame": (GOOD + "frame_len = 59", "frame_len = 59 is not allowed", "use 60 to 9000 bytes"),
+    "too long a frame": (GOOD + "frame_len = 9001", "frame_len = 9001 is not allowed", "use 60 to 9000 bytes"),
+    "a word for a number": (GOOD + 'frame_len = "60"', "frame_len = '60' is not allowed", "use 60 to 9000 bytes"),
     "a bool for a number": (GOOD + "flows = true", "flows = True is not allowed", "use 1 to 60000"),
     "a float for a number": (GOOD + "generator_batch = 1.5", "generator_batch = 1.5 is not allowed", "use 1 to 256"),
-    "one bad in a list": (GOOD + "frame_len = [60, 5]", "frame_len = 5 is not allowed", "use 60 to 3400 bytes"),
+    "one bad in a list": (GOOD + "frame_len = [60, 5]", "frame_len = 5 is not allowed", "use 60 to 9000 bytes"),
     "an empty list": (GOOD + "frame_len = []", "xsk.rxdrop: frame_len is an empty list", "give frame_len a value"),
     "no power of two": (GOOD + "xsk_ring_rx = 1000", "xsk_ring_rx = 1000 is not allowed", "a power of two"),
     "no duration": (GOOD + "measure_s = 0", "measure_s = 0 is not allowed", "use 0.05 to 3600 s"),
@@ -153,8 +212,56 @@ MISTAKES = {
     ),
     "socket key elsewhere": (
         '[[case]]\ncase = "xdp.drop.no-touch"\nbind_mode = "copy"',
-        "xdp.drop.no-touch: bind_mode is for xsk.* cases only",
+        "xdp.drop.no-touch: bind_mode is for xsk.*, xdpxsk.* cases only",
         "remove bind_mode",
+    ),
+    "a key of one case": (
+        GOOD + "fanout = 2",
+        "xsk.rxdrop: fanout is for xdp.redirect-multi.swap-macs cases only",
+        "remove fanout",
+    ),
+    "a word of old": (GOOD + 'wakeup = "busy"', "wakeup = 'busy' is unknown", "it is called need-wakeup now"),
+    "a rate without a fixed load": (
+        GOOD + "rate_pps = 1000",
+        "xsk.rxdrop: rate_pps means nothing without load = fixed",
+        'add load = "fixed", or remove rate_pps',
+    ),
+    "a fixed load without a rate": (GOOD + 'load = "fixed"', "load-fixed: load = fixed has no rate", "add rate_pps"),
+    "a closed loop that never closes": (GOOD + 'load = "closed"', "waits for packets that come back", "that forwards"),
+    "a search in a pass without rates": (
+        GOOD + 'load = "search"\npass = "pmu"',
+        "pass = pmu measures no rate to search for",
+        "use load = fixed",
+    ),
+    "a loss that is no list": (GOOD + 'load = "search"\nloss_ratios = 0.001', "loss_ratios = 0.001", "use a list of"),
+    "a loss above a half": (GOOD + 'load = "search"\nloss_ratios = [0.6]', "loss_ratios = [0.6]", "0 to 0.5"),
+    "a jumbo frame in one page": (GOOD + "frame_len = 3401", "frame_len 3401 does not fit into one page", "frags"),
+    "a jumbo live frame": (
+        GOOD + 'frame_len = 9000\nfrags = true\ngenerator = "live-frames"',
+        "live frames of 9000 bytes do not fit",
+        'use generator = "af-packet"',
+    ),
+    "sockets without a common UMEM": (GOOD + "xsk_sockets = 2", "need a shared UMEM", "add shared_umem = true"),
+    "a frame too long for its place": (
+        GOOD + "frame_len = 3000\nxsk_frame_size = 2048",
+        "frame_len 3000 does not fit into xsk_frame_size 2048",
+        "use xsk_frame_size = 4096",
+    ),
+    "a number for a choice": (GOOD + "frags = 1", "frags = 1 is not allowed", "use true or false"),
+    "a working set of nothing": (
+        GOOD.replace("xsk.rxdrop", "xdp.drop.mem") + "lines = 0",
+        "lines = 0",
+        "1 to 10000000",
+    ),
+    "a working set of no cache": (
+        GOOD.replace("xsk.rxdrop", "xdp.drop.mem") + 'lines = "l4*2"',
+        "lines = 'l4*2' is not allowed",
+        'a multiple of a cache, as "l2*0.5"',
+    ),
+    "a bad default of no case": (
+        GOOD.replace("measure_s = 2.0", "ring_batch = 65"),
+        "ring_batch = 65 is not allowed",
+        "use 1 to 64",
     ),
     "twice the same": (
         GOOD + '[[case]]\ncase = "xsk.rxdrop"',

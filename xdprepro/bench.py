@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from xdprepro import archive, closure, fingerprint, provision
+from xdprepro.cases import Case
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.sample import Run, TrialKey, parse_journal
-from xdprepro.suite import Case, Slot, Suite
+from xdprepro.suite import Slot, Suite
 from xdprepro.trial import Cpus, plan_cpus, read_agent_version, read_probe, run_trial
 
 ROOT = Path(__file__).parent.parent
@@ -233,7 +234,7 @@ class _Session:
             "design": "interleaved" if len(self.plans) > 1 else "single",
             "fingerprint": fingerprint_,
             "documents": documents | {"suite": self.suite.text},
-            "cases": {key: asdict(case) | {"cpus": asdict(ready.cpus[key])} for key, case in ready.cases.items()},
+            "cases": {key: case.params() | {"cpus": asdict(ready.cpus[key])} for key, case in ready.cases.items()},
         }
         return [common | {"run_id": archive.make_run_id(), "t_utc_ns": time.time_ns()} for _ in self.plans]
 

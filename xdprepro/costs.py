@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a step of packet processing costs: the difference per packet between two cases of one run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdprepro import stats
+from xdprepro.cases import PARAMETERS
 from xdprepro.exact import case_counts
-from xdprepro.stats import is_counted
+from xdprepro.stats import is_counted, kind_of
 from xdprepro.view import RunView, case_rates
 
 # (name of the step, case without it, case with it)
@@ -67,7 +68,7 @@ def _steps(view: RunView) -> Iterator[tuple[str, str, str]]:
         for name, without, with_ in COSTS
         for one in _ids_of(view, without)
         for other in _ids_of(view, with_)
-        if _params(view, one) == _params(view, other)
+        if _are_alike(view.run.cases[one], view.run.cases[other])
     )
 
 
@@ -75,8 +76,11 @@ def _ids_of(view: RunView, case: str) -> Iterator[str]:
     return (case_id for case_id, params in view.run.cases.items() if params["case"] == case)
 
 
-def _params(view: RunView, case_id: str) -> dict[str, object]:
-    return {key: value for key, value in view.run.cases[case_id].items() if key != "case"}
+def _are_alike(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether two cases have the same parameters; one that only one of the kinds has is part of the step."""
+    groups = kind_of(one).groups & kind_of(other).groups
+    apart = {"case", *(name for name, parameter in PARAMETERS.items() if parameter.group not in groups)}
+    return all(one.get(key) == other.get(key) for key in (one.keys() | other.keys()) - apart)
 
 
 def _cost(view: RunView, name: str, one: str, other: str) -> Cost:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from xdprepro import guest
+from xdprepro.cases import Case
 from xdprepro.lab import Lab
-from xdprepro.suite import Case
 from xdprepro.trial import Cpus, dut_spec, generator_spec
 
 # Packets of the windows of a counted case: one in which the kernel's allocators grow to what it takes, then the short
@@ -155,7 +155,7 @@ def case_params(cell: Cell, *, counting: bool) -> dict[str, Any]:
 
     The generator is what was asked for; which one an `auto` came to stands in each trial.
     """
-    params = asdict(cell.case) | {"port": cell.port, "cpus": asdict(ONE_CPU)}
+    params = cell.case.params() | {"port": cell.port, "cpus": asdict(ONE_CPU)}
     if counting:
         for key in ("settle_s", "measure_s", "interval_s"):
             del params[key]

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from xdprepro.kinds import CASE_KINDS, CaseKind
 from xdprepro.sample import Counters, Sample, Trial
-from xdprepro.suite import CASE_KINDS, CaseKind
 
 Floats = NDArray[np.float64]
 

@@ -7,99 +7,29 @@ import math
 import random
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from xdprepro.cases import (
+    LARGEST_IN_ONE_PAGE,
+    LARGEST_IN_SMALL,
+    MAX_LINES,
+    PARAMETERS,
+    SMALL_XSK_FRAME,
+    Case,
+    make_case,
+    renamed,
+    usual,
+)
 from xdprepro.errors import USAGE, XdpreproError
-
-
-@dataclass(frozen=True, slots=True)
-class CaseKind:
-    """What the packets of a case meet: `action` is what the program must return, `role` the agent's part on the DUT."""
-
-    role: str
-    action: str
-    about: str
-    uses_xsk: bool = False
-
-
-CASE_KINDS: Mapping[str, CaseKind] = {
-    "xdp.drop.no-touch": CaseKind("sink", "XDP_DROP", "drop without looking at the packet"),
-    "xdp.drop.read-data": CaseKind("sink", "XDP_DROP", "read the Ethernet header, then drop"),
-    "xdp.pass.no-touch": CaseKind("sink", "XDP_PASS", "hand every packet to the stack, which drops it"),
-    "xdp.tx.swap-macs": CaseKind("forward", "XDP_TX", "swap the MAC addresses, send back out of the same port"),
-    "xdp.redirect.swap-macs": CaseKind("forward", "XDP_REDIRECT", "the same by bpf_redirect() to an ifindex"),
-    "xdp.redirect-map.swap-macs": CaseKind("forward", "XDP_REDIRECT", "the same by bpf_redirect_map() and a devmap"),
-    "xsk.rxdrop": CaseKind(
-        "sink", "XDP_REDIRECT", "redirect to an AF_XDP socket, which drops in user space", uses_xsk=True
-    ),
-}
+from xdprepro.kinds import CASE_KINDS
 
 MAX_CASES = 10_000  # of one suite; lists multiply, so a few lines could ask for more than any memory holds
 SHOWN_CHARS = 200  # of a value in an error message
+SHOWN_NAMES = 3  # of cases in an error message
 
-ATTACH_MODES = ("native", "skb")
-BIND_MODES = ("copy", "zero-copy")
-GENERATORS = ("auto", "live-frames", "af-packet")
-WAKEUPS = ("busy", "poll")
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One cell of a suite. Lengths are without FCS; durations in seconds; what is for sockets is empty elsewhere."""
-
-    case: str
-    attach_mode: str = "native"
-    bind_mode: str = ""
-    wakeup: str = ""
-    frame_len: int = 60
-    flows: int = 1
-    generator_batch: int = 64
-    generator: str = "auto"
-    generators: int = 1
-    xsk_batch: int = 0
-    xsk_ring_rx: int = 0
-    settle_s: float = 0.2
-    measure_s: float = 1.0
-    interval_s: float = 0.05
-
-    @property
-    def kind(self) -> CaseKind:
-        """The row of CASE_KINDS."""
-        return CASE_KINDS[self.case]
-
-    @property
-    def id(self) -> str:
-        """A slug in fixed order, legal as an HDF5 group name: case, modes, frame length, then what is not default."""
-        words = [self.case, self.attach_mode, *([self.bind_mode] if self.bind_mode else []), f"{self.frame_len}B"]
-        usual = {**_DEFAULTS, **(_XSK_DEFAULTS if self.kind.uses_xsk else {})}
-        words += [f"{key}-{value}" for key in _ID_EXTRAS if (value := getattr(self, key)) != usual[key]]
-        return ".".join(words)
-
-
-_ID_EXTRAS = ("wakeup", "flows", "generator", "generators", "generator_batch", "xsk_batch", "xsk_ring_rx")
-_DEFAULTS = {field.name: field.default for field in fields(Case)}
-_XSK_DEFAULTS = {"bind_mode": "copy", "wakeup": "busy", "xsk_batch": 64, "xsk_ring_rx": 2048}
-
-# name -> (type, what is allowed, check)
-_LIMITS: Mapping[str, tuple[type, str, object]] = {
-    "case": (str, "", tuple(CASE_KINDS)),
-    "attach_mode": (str, "", ATTACH_MODES),
-    "bind_mode": (str, "", BIND_MODES),
-    "wakeup": (str, "", WAKEUPS),
-    "generator": (str, "", GENERATORS),
-    # The longest frame that native XDP takes in one page on every driver; the agent has the same limit.
-    "frame_len": (int, "60 to 3400 bytes without FCS", range(60, 3401)),
-    "flows": (int, "1 to 60000", range(1, 60001)),
-    "generator_batch": (int, "1 to 256", range(1, 257)),
-    "xsk_batch": (int, "1 to 256", range(1, 257)),
-    "generators": (int, "1 to 256 CPUs", range(1, 257)),
-    "xsk_ring_rx": (int, "a power of two, 64 to 32768", tuple(1 << n for n in range(6, 16))),
-    "settle_s": (float, "0 to 600 s", (0.0, 600.0)),
-    "measure_s": (float, "0.05 to 3600 s", (0.05, 3600.0)),
-    "interval_s": (float, "0.005 to 60 s", (0.005, 60.0)),
-}
+KEYS = ("case", *PARAMETERS)
 
 
 class Slot(NamedTuple):
@@ -156,7 +86,7 @@ def parse_suite(text: str, name: str) -> Suite:
         )
     if not rows:
         raise _bad(name, "the suite has no [[case]]", 'add one: [[case]], then case = "xdp.drop.no-touch"')
-    _known_keys(name, defaults, [key for key in _LIMITS if key != "case"])
+    _check_defaults(name, defaults)
     grids = [_read_grid(name, row, defaults) for row in rows]
     count = sum(math.prod(map(len, grid.values())) for grid in grids)
     if count > MAX_CASES:
@@ -179,25 +109,65 @@ def parse_suite(text: str, name: str) -> Suite:
     )
 
 
+def _check_defaults(name: str, defaults: Mapping[str, object]) -> None:
+    """Every one of them, as some may be for no case that the suite has."""
+    _known_keys(name, defaults, PARAMETERS)
+    for key, values in _list_values(defaults).items():
+        for value in values:
+            _check(name, key, value)
+
+
 def _read_grid(name: str, row: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, list[object]]:
-    """All the values of each parameter of one [[case]]."""
-    _known_keys(name, row, _LIMITS)
+    """All the values of each parameter that one [[case]] or the suite's defaults name, as far as they are for it."""
+    _known_keys(name, row, KEYS)
     kind_name = row.get("case")
     if kind_name is None:
-        raise _bad(name, f"a [[case]] has no case name: {_show(row)}", f"add one of: {', '.join(CASE_KINDS)}")
+        known = ", ".join(CASE_KINDS)
+        raise _bad(name, f"a [[case]] has no case name: {_show(row)}", f"add one of: {known}")
     _check(name, "case", kind_name)
     kind = CASE_KINDS[str(kind_name)]
-    for key in _XSK_DEFAULTS:
-        if key in row and not kind.uses_xsk:
-            raise _bad(name, f"{kind_name}: {key} is for xsk.* cases only", f"remove {key} from this case")
-    merged = {**_DEFAULTS, **(_XSK_DEFAULTS if kind.uses_xsk else {}), **defaults, **row}
-    if not kind.uses_xsk:
-        merged.update(dict.fromkeys(_XSK_DEFAULTS, ""))
-    grid = {key: value if isinstance(value, list) else [value] for key, value in merged.items()}
+    for key in row:
+        if key != "case" and PARAMETERS[key].group not in kind.groups:
+            owners = _format_owners(PARAMETERS[key].group)
+            raise _bad(name, f"{kind_name}: {key} is for {owners} only", f"remove {key} from this case")
+    own = {key: value for key, value in defaults.items() if PARAMETERS[key].group in kind.groups}
+    grid = _list_values({**own, **row})
     for key, values in grid.items():
         if not values:
             raise _bad(name, f"{kind_name}: {key} is an empty list", f"give {key} a value or remove it")
+    _check_conditions(name, str(kind_name), row, grid)
     return grid
+
+
+def _list_values(table: Mapping[str, object]) -> dict[str, list[object]]:
+    """Each key with its values; of what is a list by itself, only a list of lists has several."""
+    return {
+        key: value if isinstance(value, list) and _has_several(key, value) else [value] for key, value in table.items()
+    }
+
+
+def _has_several(key: str, value: list[object]) -> bool:
+    return key == "case" or type(usual(key)) is not tuple or all(isinstance(one, list) for one in value)
+
+
+def _format_owners(group: str) -> str:
+    """The cases that have a group of parameters: each by name if they are few, else by layers."""
+    names = [name for name, kind in CASE_KINDS.items() if group in kind.groups]
+    if len(names) <= SHOWN_NAMES:
+        return f"{', '.join(names)} cases"
+    return f"{', '.join(dict.fromkeys(name.partition('.')[0] + '.*' for name in names))} cases"
+
+
+def _check_conditions(
+    name: str, kind_name: str, row: Mapping[str, object], grid: Mapping[str, Sequence[object]]
+) -> None:
+    """A parameter that no cell of its [[case]] could use is a mistake."""
+    for key in row:
+        if key != "case" and (only_if := PARAMETERS[key].only_if):
+            other, wanted = only_if
+            if wanted not in grid.get(other, [usual(other)]):
+                hint = f'add {other} = "{wanted}", or remove {key}'
+                raise _bad(name, f"{kind_name}: {key} means nothing without {other} = {wanted}", hint)
 
 
 def _expand(name: str, grid: Mapping[str, list[object]]) -> list[Case]:
@@ -206,28 +176,97 @@ def _expand(name: str, grid: Mapping[str, list[object]]) -> list[Case]:
 
 
 def _case(name: str, cell: Mapping[str, object]) -> Case:
-    values = {key: _check(name, key, value) for key, value in cell.items() if value != ""}
-    case = Case(**values)  # type: ignore[arg-type]  # each value was checked against its type just above
-    if case.interval_s * 2 > case.measure_s:
-        raise _bad(
-            name,
-            f"{case.id}: interval_s {case.interval_s} leaves fewer than two intervals in measure_s {case.measure_s}",
-            "make measure_s at least twice interval_s",
-        )
+    case = make_case({key: _check(name, key, value) for key, value in cell.items()})
+    for is_wrong, fact, hint in RULES:
+        if is_wrong(case):
+            raise _bad(name, f"{case.id}: {fact.format(case=case)}", hint.format(case=case))
     return case
 
 
+# What must not be, what is then said of the case, and what mends it.
+RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
+    (
+        lambda case: case.interval_s * 2 > case.measure_s,
+        "interval_s {case.interval_s} leaves fewer than two intervals in measure_s {case.measure_s}",
+        "make measure_s at least twice interval_s",
+    ),
+    (
+        lambda case: case.frame_len > LARGEST_IN_ONE_PAGE and not case.frags and case.kind.program != "tc_prog",
+        "frame_len {case.frame_len} does not fit into one page",
+        f"add frags = true where the case has it, or use {LARGEST_IN_ONE_PAGE} at most",
+    ),
+    (
+        lambda case: case.frame_len > LARGEST_IN_ONE_PAGE and case.generator == "live-frames",
+        "live frames of {case.frame_len} bytes do not fit into one page",
+        'use generator = "af-packet"',
+    ),
+    (
+        lambda case: case.load == "fixed" and not case.rate_pps,
+        "load = fixed has no rate",
+        "add rate_pps",
+    ),
+    (
+        lambda case: case.load == "closed" and case.role != "forward",
+        "load = closed waits for packets that come back, and from this case none do",
+        "use a case that forwards",
+    ),
+    (
+        lambda case: case.load == "search" and case.pass_ != "rate",
+        "pass = {case.pass_} measures no rate to search for",
+        "use load = fixed",
+    ),
+    (
+        lambda case: case.xsk_sockets > 1 and not case.shared_umem,
+        "xsk_sockets = {case.xsk_sockets} on one queue need a shared UMEM",
+        "add shared_umem = true",
+    ),
+    (
+        lambda case: case.xsk_frame_size == SMALL_XSK_FRAME and case.frame_len > LARGEST_IN_SMALL and not case.frags,
+        "frame_len {case.frame_len} does not fit into xsk_frame_size {case.xsk_frame_size}",
+        "use xsk_frame_size = 4096, or frags = true",
+    ),
+)
+
+
 def _check(name: str, key: str, value: object) -> object:
-    wanted, words, allowed = _LIMITS[key]
+    """The value as the case holds it, or an error that says what is allowed."""
+    if key == "case":
+        if isinstance(value, str) and value in CASE_KINDS:
+            return value
+        raise _unknown_word(name, key, value, CASE_KINDS)
+    words, wanted, allowed = PARAMETERS[key].words, type(usual(key)), PARAMETERS[key].allowed
+    if wanted is tuple:
+        if isinstance(value, list) and value and all(_is_number(one) and _allows(allowed, one) for one in value):
+            return tuple(sorted({float(one) for one in value}))
+        raise _bad(name, f"{key} = {_show(value)} is not allowed", f"use a list of {words}")
+    if isinstance(allowed, re.Pattern):
+        if (
+            isinstance(value, str)
+            and allowed.fullmatch(value)
+            or type(value) is int
+            and value in range(1, MAX_LINES + 1)
+        ):
+            return value
+        raise _bad(name, f"{key} = {_show(value)} is not allowed", f"use {words}")
     # The type itself, as a bool is an int for isinstance; whole seconds may be written without a point.
     if (type(value) is wanted or (wanted is float and type(value) is int)) and _allows(allowed, value):
         return float(value) if wanted is float else value  # type: ignore[arg-type]  # an int or a float
-    if wanted is str and isinstance(allowed, tuple):
-        words = "one of " + ", ".join(map(str, allowed))
-        text = value[:SHOWN_CHARS] if isinstance(value, str) else ""
-        close = difflib.get_close_matches(text, [str(one) for one in allowed], 1)
-        raise _bad(name, f"{key} = {_show(value)} is unknown", f"did you mean {close[0]}?" if close else f"use {words}")
+    if wanted is str:
+        raise _unknown_word(name, key, value, allowed)
+    words = words or "true or false"
     raise _bad(name, f"{key} = {_show(value)} is not allowed", f"use {words}")
+
+
+def _unknown_word(name: str, key: str, value: object, allowed: Iterable[str]) -> XdpreproError:
+    words = list(allowed)
+    now = renamed(key, value)
+    close = difflib.get_close_matches(value[:SHOWN_CHARS] if isinstance(value, str) else "", words, 1)
+    hint = f"did you mean {close[0]}?" if close else f"use one of {', '.join(words)}"
+    return _bad(name, f"{key} = {_show(value)} is unknown", hint if now == value else f"it is called {now} now")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 def _allows(allowed: object, value: object) -> bool:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from xdprepro import cmd
+from xdprepro.cases import Case
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 from xdprepro.sample import format_agent_error
-from xdprepro.suite import Case
 
 AGENT = Path(__file__).parent.parent / "native/build/xdprepro-agent"
 ANSWER_S = 15.0  # the longest wait for an answer that does no measuring
@@ -71,7 +71,7 @@ def dut_spec(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int]) -> dict[st
             "bind_mode": case.bind_mode,
             "queues": list(queues),
             "app_cpu": cpus.app,
-            "wakeup": case.wakeup,
+            "wakeup": "poll" if case.wakeup == "poll" else "busy",
             "batch": case.xsk_batch,
             "ring_rx": case.xsk_ring_rx,
             "ring_fill": case.xsk_ring_rx * 2,

@@ -4,10 +4,11 @@
 from dataclasses import dataclass, replace
 
 from xdprepro import stats
+from xdprepro.cases import complete_params
 from xdprepro.closure import Closure, close_trial, excluding, find_flags
+from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import Run, Trial
 from xdprepro.stats import Estimate, Rate, is_counted, trial_rate
-from xdprepro.suite import CASE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class CaseRates:
 
 def view_run(run: Run) -> RunView:
     """Rates, balances and flags of all trials of a run; cases of a newer version are as good as skipped."""
-    known = {case_id: params for case_id, params in run.cases.items() if params["case"] in CASE_KINDS}
+    known = {case_id: complete_params(params) for case_id, params in run.cases.items() if params["case"] in CASE_KINDS}
     unknown = {
         key: f"this version of xdprepro has no case {run.cases[key]['case']}" for key in run.cases.keys() - known
     }

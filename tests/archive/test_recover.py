@@ -31,9 +31,9 @@ from xdprepro.archive import (
     verify_run,
 )
 from xdprepro.archive.journal import format_record
+from xdprepro.cases import Case
 from xdprepro.errors import BUSY, STORAGE, XdpreproError
 from xdprepro.sample import Run, parse_journal
-from xdprepro.suite import Case
 
 FORK = multiprocessing.get_context("fork")
 CASE = "xsk.rxdrop.native.copy.60B"

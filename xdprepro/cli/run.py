@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from xdprepro import archive, bench, matrix, provision
+from xdprepro.cases import GENERATORS, Case
 from xdprepro.cli.matrix import ACCELS, GuestOptions, print_matrix, refuse_guest_options, start_guests
 from xdprepro.cli.output import Json, note, print_json, print_table, show_progress
 from xdprepro.cli.storage import ArchiveDir
@@ -20,7 +21,7 @@ from xdprepro.cli.suites import SuiteName, load_suite
 from xdprepro.errors import FAILED, INTERRUPTED, USAGE, XdpreproError
 from xdprepro.guest_job import Cell, counted
 from xdprepro.lab import GUEST_PORTS, Lab
-from xdprepro.suite import GENERATORS, Case, Suite
+from xdprepro.suite import Suite
 
 LabOption = typer.Option("--lab", metavar="LAB", help="The lab to measure on; 'xdprepro up LAB' makes it.")
 RunsOption = typer.Option(min=1, max=20, help="Measure the suite so many times, interleaved; one archive each.")

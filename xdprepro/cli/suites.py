@@ -2,7 +2,6 @@
 """xdprepro suite list, xdprepro suite show; and finding a suite by name or path."""
 
 import os
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -64,7 +63,7 @@ def show_suite(name: SuiteName, as_json: Json = False) -> None:
     """Show the cases of a suite with all their parameters."""
     suite = load_suite(name)
     if as_json:
-        print_json({**_summary(suite), "case": [{"id": case.id, **asdict(case)} for case in suite.cases]})
+        print_json({**_summary(suite), "case": [{"id": case.id, **case.params()} for case in suite.cases]})
         return
     rows = [
         [c.id, c.kind.about, c.generator, str(c.flows), str(c.generator_batch), f"{c.settle_s:g} + {c.measure_s:g}"]
