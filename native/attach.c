@@ -33,6 +33,8 @@ int attachment_create(struct attachment *attachment, const char *ifname, int ifi
 	attachment->ifindex = ifindex;
 	attachment->attach_mode = attach_mode;
 	attachment->link_fd = -1;
+	if (prog_fd < 0)
+		return 0;
 	if (bpf_obj_get_info_by_fd(prog_fd, &info, &info_len))
 		return fail(errno, ifname, "read program");
 	attachment->prog_id = info.id;
@@ -65,6 +67,15 @@ const char *attach_mode_name(unsigned int mode)
 	}
 }
 
+static int verify_none(const struct attachment *attachment, __u32 prog_id, json_t **attach)
+{
+	if (prog_id)
+		return fail_because(0, attachment->ifname, "verify",
+				    "program %u is attached, and the case has none", prog_id);
+	*attach = NULL;
+	return 0;
+}
+
 int attachment_verify(const struct attachment *attachment, json_t **attach)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, port);
@@ -78,6 +89,8 @@ int attachment_verify(const struct attachment *attachment, json_t **attach)
 	if (err)
 		return fail(-err, attachment->ifname, "query XDP");
 	mode = attach_mode_name(port.attach_mode);
+	if (!attachment->prog_id)
+		return verify_none(attachment, port.prog_id, attach);
 	if (!mode)
 		return fail_because(0, attachment->ifname, "verify",
 				    "program %u is not attached any more", attachment->prog_id);

@@ -14,13 +14,14 @@ struct attachment {
 	__u32 prog_id;
 };
 
+/* Without a program (prog_fd -1) nothing is attached. */
 int attachment_create(struct attachment *attachment, const char *ifname, int ifindex, int prog_fd,
 		      int attach_mode);
 void attachment_destroy(struct attachment *attachment);
 
 /*
  * What the kernel says is attached, as the protocol's `attach` object. Another program or mode than
- * the one asked for is a failure.
+ * the one asked for is a failure. NULL, where none was asked for and none is there.
  */
 int attachment_verify(const struct attachment *attachment, json_t **attach);
 

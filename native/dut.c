@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The roles `sink` and `forward`: the device under test. */
+/* The roles `sink`, `forward` and `transmit`: the device under test. */
 #include <errno.h>
-#include <stdlib.h>
 
-#include "../bpf/record.h"
+#include "app.h"
 #include "clock.h"
 #include "command.h"
 #include "drain.h"
+#include "dut_port.h"
 #include "error.h"
 #include "out.h"
-#include "rxdrop.h"
 #include "trial.h"
 
 struct dut {
@@ -17,13 +16,36 @@ struct dut {
 	struct port port;
 	struct link egress;
 	struct sampler sampler;
-	struct rxdrop *rxdrop; /* NULL unless packets go to sockets */
+	const struct app_ops *ops; /* NULL: packets end in the kernel */
+	struct app *app;
+	int ended_fd; /* readable once all is sent; -1: no end is awaited */
+	bool sending;
 };
+
+static int say_stopped(struct dut *dut)
+{
+	dut->sending = false;
+	dut->ended_fd = -1;
+	return out_line(json_pack("{s:b}", "stopped", 1));
+}
+
+/* Like command_wait(), and an application that ends by itself is told meanwhile. */
+static int wait_for_command(struct dut *dut, int64_t at_ns, enum command *next)
+{
+	int result;
+
+	do {
+		result = command_wait(at_ns, dut->ended_fd, next);
+		if (!result && *next == COMMAND_EVENT)
+			result = say_stopped(dut);
+	} while (!result && *next == COMMAND_EVENT);
+	return result;
+}
 
 /* Wait for a time and sample; `next` is COMMAND_TIMEOUT unless a command came first. */
 static int sample_at(struct dut *dut, const char *phase, int64_t at_ns, enum command *next)
 {
-	int result = command_wait(at_ns, -1, next);
+	int result = wait_for_command(dut, at_ns, next);
 
 	if (!result && *next == COMMAND_GO)
 		result = fail_usage("stdin", "command", "go, but it is going already");
@@ -44,12 +66,24 @@ static int sample_phase(struct dut *dut, const char *phase, int64_t at_ns, int64
 	return result;
 }
 
+static void go(struct dut *dut)
+{
+	if (!dut->ops || !dut->ops->go)
+		return;
+	if (dut->ops->ended_fd)
+		dut->ended_fd = dut->ops->ended_fd(dut->app);
+	dut->sending = true;
+	dut->ops->go(dut->app);
+}
+
 static int measure(struct dut *dut, enum command *next)
 {
 	int64_t settle_ns, measure_ns, end_ns;
 	/* The tester's link went down after we were ready, and then ours at the same cable. */
 	int result = port_wait_for_carrier(&dut->port);
 
+	if (!result)
+		go(dut);
 	settle_ns = now_ns();
 	measure_ns = settle_ns + dut->spec->settle_ns;
 	end_ns = measure_ns + dut->spec->measure_ns;
@@ -68,25 +102,29 @@ static int measure(struct dut *dut, enum command *next)
 static int stop(struct dut *dut)
 {
 	int64_t took_ns;
-	int result = drain(&dut->sampler, dut->spec->interval_ns, &took_ns);
+	int result = 0;
 
+	if (dut->sending) {
+		dut->ops->stop(dut->app);
+		result = say_stopped(dut);
+	}
+	if (!result)
+		result = drain(&dut->sampler, dut->spec->interval_ns, &took_ns);
 	if (!result)
 		result = out_line(
 			json_pack("{s:b, s:I}", "drained", 1, "drain_ns", (json_int_t)took_ns));
 	return result;
 }
 
-static int describe_sockets(const struct dut *dut, json_t **extra)
+static int describe_app(const struct dut *dut, json_t **ready)
 {
-	json_t *list;
-	int result;
+	int result = 0;
 
-	*extra = NULL;
-	if (!dut->rxdrop)
-		return 0;
-	result = rxdrop_verify(dut->rxdrop, &list);
-	if (!result)
-		*extra = json_pack("{s:o}", "xsk", list);
+	*ready = json_object();
+	if (dut->app)
+		result = dut->ops->describe(dut->app, *ready);
+	if (result)
+		json_decref(*ready);
 	return result;
 }
 
@@ -95,13 +133,12 @@ static int run(struct dut *dut)
 	bool gone = false;
 	enum command next;
 	json_t *extra;
-	int result = describe_sockets(dut, &extra);
+	int result = describe_app(dut, &extra);
 
 	if (!result)
 		result = trial_ready(&dut->port, &dut->sampler, extra);
-
 	if (!result)
-		result = command_wait(NO_DEADLINE, -1, &next);
+		result = wait_for_command(dut, NO_DEADLINE, &next);
 	while (!result && next != COMMAND_FINISH) {
 		if (next == COMMAND_GO && !gone) {
 			gone = true;
@@ -114,45 +151,17 @@ static int run(struct dut *dut)
 			result = fail_usage("stdin", "command", "go, but it has gone already");
 		}
 		if (!result)
-			result = command_wait(NO_DEADLINE, -1, &next);
+			result = wait_for_command(dut, NO_DEADLINE, &next);
 	}
 	return result ? result : trial_done(&dut->port, &dut->sampler);
-}
-
-static int find_egress(struct dut *dut)
-{
-	const struct spec *spec = dut->spec;
-
-	return link_read(spec->egress_ifname[0] ? spec->egress_ifname : spec->ifname, &dut->egress);
-}
-
-static int create_port(struct dut *dut)
-{
-	const struct test_case *test_case = dut->spec->test_case;
-	struct redirect_knobs knobs = {.egress_ifindex = dut->egress.ifindex};
-	bool knob = test_case->egress == EGRESS_KNOB;
-	int result;
-
-	result = port_create(&dut->port, dut->spec->ifname, test_case->program,
-			     knob ? &knobs : NULL, sizeof(knobs));
-	if (!result && test_case->egress == EGRESS_MAP) {
-		result = loaded_set_map(&dut->port.program, "ports", 0, dut->egress.ifindex);
-		if (result)
-			port_destroy(&dut->port);
-	}
-	return result;
 }
 
 static int add_sources(struct dut *dut)
 {
 	int result = port_add_sources(&dut->port, &dut->sampler);
 
-	if (dut->rxdrop) {
-		sampler_add(&dut->sampler, (struct source){"xsk_app", rxdrop_take, rxdrop_read,
-							   dut->rxdrop, .cheap = true});
-		sampler_add(&dut->sampler, (struct source){"xsk", .read = rxdrop_read_statistics,
-							   .context = dut->rxdrop});
-	}
+	if (dut->app)
+		dut->ops->add_sources(dut->app, &dut->sampler);
 	if (dut->egress.ifindex == dut->port.link.ifindex)
 		return result;
 	sampler_add(&dut->sampler, (struct source){"egress_netdev", netdev_take, netdev_read,
@@ -162,44 +171,30 @@ static int add_sources(struct dut *dut)
 	return result;
 }
 
-static int create_sockets(struct dut *dut)
+static int create_app(struct dut *dut)
 {
 	int result;
 
-	if (!dut->spec->test_case->sockets)
+	if (!dut->ops)
 		return 0;
-	dut->rxdrop = aligned_alloc(128, sizeof(*dut->rxdrop));
-	if (!dut->rxdrop)
-		return fail(ENOMEM, dut->spec->ifname, "make sockets");
-	result = rxdrop_create(dut->rxdrop, dut->spec->ifname, &dut->spec->xsk, &dut->port.program);
-	if (!result)
-		return rxdrop_start(dut->rxdrop);
-	free(dut->rxdrop);
-	dut->rxdrop = NULL;
-	return result;
-}
-
-static void destroy_sockets(struct dut *dut)
-{
-	if (dut->rxdrop)
-		rxdrop_destroy(dut->rxdrop);
-	free(dut->rxdrop);
+	result = dut->ops->create(dut->spec, &dut->port, &dut->app);
+	if (result)
+		dut->app = NULL;
+	return result ? result : dut->ops->start(dut->app);
 }
 
 int dut_run(const struct spec *spec)
 {
-	struct dut dut = {.spec = spec};
+	struct dut dut = {.spec = spec, .ops = spec->test_case->app, .ended_fd = -1};
 	int result = sampler_create(&dut.sampler);
 
 	if (result)
 		return result;
-	result = find_egress(&dut);
-	if (!result)
-		result = create_port(&dut);
+	result = dut_port_create(&dut.port, &dut.egress, spec);
 	if (result)
 		goto destroy_sampler;
-	/* Sockets first: a packet that comes before its socket would be passed to the stack. */
-	result = create_sockets(&dut);
+	/* The application first: a packet that comes before its socket would go elsewhere. */
+	result = create_app(&dut);
 	if (!result)
 		result = add_sources(&dut);
 	if (!result)
@@ -207,7 +202,8 @@ int dut_run(const struct spec *spec)
 	if (!result)
 		result = run(&dut);
 	attachment_destroy(&dut.port.attachment);
-	destroy_sockets(&dut);
+	if (dut.app)
+		dut.ops->destroy(dut.app);
 	port_destroy(&dut.port);
 destroy_sampler:
 	sampler_destroy(&dut.sampler);

@@ -158,6 +158,7 @@ static int check_frame(const struct spec *spec, const struct link *link)
 
 int generate_run(const struct spec *spec)
 {
+	const struct load_options options = {0};
 	struct sampler sampler;
 	struct generator generator;
 	struct port port;
@@ -165,7 +166,7 @@ int generate_run(const struct spec *spec)
 
 	if (result)
 		return result;
-	result = port_create(&port, spec->ifname, program_count_return, NULL, 0);
+	result = port_create(&port, spec->ifname, program_count_return, &options);
 	if (result)
 		goto destroy_sampler;
 	result = check_frame(spec, &port.link);

@@ -94,8 +94,9 @@ static int send_frames(struct generator_thread *thread)
 int live_frames_try(const char *ifname)
 {
 	uint8_t frame[FRAME_LEN_MIN] = {0};
+	const struct load_options options = {0};
 	struct loaded drop;
-	int result = loaded_create(&drop, program_drop, NULL, 0, 0);
+	int result = loaded_create(&drop, program_drop, &options);
 
 	if (result)
 		return result;
@@ -114,14 +115,14 @@ static int create(struct generator *generator)
 {
 	const struct frame_spec *frame = &generator->spec->frame;
 	struct generate_knobs knobs = {.flows = frame->flows, .first_port = FRAME_FIRST_PORT};
+	const struct load_options options = {.knobs = &knobs, .knobs_size = sizeof(knobs)};
 	int result = live_frames_try(generator->ifname);
 
 	if (result)
 		return result;
 	memcpy(knobs.macs, frame->dst_mac, 6);
 	memcpy(knobs.macs + 3, frame->src_mac, 6);
-	result =
-		loaded_create(&generator->program, program_generate_live, &knobs, sizeof(knobs), 0);
+	result = loaded_create(&generator->program, program_generate_live, &options);
 	if (result)
 		return result;
 	result = loaded_set_map(&generator->program, "ports", 0, generator->ifindex);

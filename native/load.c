@@ -46,16 +46,18 @@ static int fail_load(int err, const char *name)
 	return result;
 }
 
-static int set_knobs(struct bpf_object *object, const struct program *program, const void *knobs,
-		     size_t knobs_size)
+static int set_knobs(struct bpf_object *object, const struct program *program,
+		     const struct load_options *options)
 {
 	struct bpf_map *rodata = bpf_object__find_map_by_name(object, ".rodata");
 	int err;
 
-	if (!rodata || bpf_map__value_size(rodata) != knobs_size)
+	if (!options->knobs)
+		return 0;
+	if (!rodata || bpf_map__value_size(rodata) != options->knobs_size)
 		return fail_because(0, program->name, "set knobs", "no .rodata of %zu bytes",
-				    knobs_size);
-	err = bpf_map__set_initial_value(rodata, knobs, knobs_size);
+				    options->knobs_size);
+	err = bpf_map__set_initial_value(rodata, options->knobs, options->knobs_size);
 	return err ? fail(-err, program->name, "set knobs") : 0;
 }
 
@@ -79,28 +81,53 @@ static int map_records(struct loaded *loaded, const struct program *program)
 	return 0;
 }
 
-int loaded_create(struct loaded *loaded, const struct program *program, const void *knobs,
-		  size_t knobs_size, unsigned int flags)
+static struct bpf_program *find_program(struct loaded *loaded, const char *name)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = program->name);
+	struct bpf_program *program = bpf_object__find_program_by_name(loaded->object, name);
+
+	if (!program)
+		fail_because(0, name, "open", "the object lacks the program");
+	return program;
+}
+
+/* Of all the programs of the object, load the one, and the second if there is one. */
+static int choose_programs(struct loaded *loaded, const struct program *program,
+			   const struct load_options *options, struct bpf_program **entry)
+{
+	struct bpf_program *other;
+
+	bpf_object__for_each_program(other, loaded->object) bpf_program__set_autoload(other, false);
+	*entry = find_program(loaded, program->name);
+	if (!*entry)
+		return fail_result();
+	bpf_program__set_autoload(*entry, true);
+	bpf_program__set_flags(*entry, options->flags);
+	if (!options->also)
+		return 0;
+	other = find_program(loaded, options->also);
+	if (!other)
+		return fail_result();
+	bpf_program__set_autoload(other, true);
+	return 0;
+}
+
+int loaded_create(struct loaded *loaded, const struct program *program,
+		  const struct load_options *options)
+{
+	const struct object *object = program->object;
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = object->name);
 	struct bpf_program *entry;
-	const void *elf;
-	size_t size;
 	int result;
 
 	memset(loaded, 0, sizeof(*loaded));
 	loaded->fd = -1;
-	elf = program->elf(&size);
-	loaded->object = bpf_object__open_mem(elf, size, &opts);
+	loaded->object = bpf_object__open_mem(
+		object->elf, (const char *)object->elf_end - (const char *)object->elf, &opts);
 	if (!loaded->object)
 		return fail(errno, program->name, "open");
-	entry = bpf_object__find_program_by_name(loaded->object, program->name);
-	if (!entry) {
-		result = fail_because(0, program->name, "open", "the object lacks the program");
-		goto destroy;
-	}
-	bpf_program__set_flags(entry, flags);
-	result = knobs ? set_knobs(loaded->object, program, knobs, knobs_size) : 0;
+	result = choose_programs(loaded, program, options, &entry);
+	if (!result)
+		result = set_knobs(loaded->object, program, options);
 	if (result)
 		goto destroy;
 	result = bpf_object__load(loaded->object);

@@ -21,12 +21,16 @@ struct loaded {
 	size_t records_size;
 };
 
-/*
- * Load a program with its knobs (NULL: it has none) and with flags for the kernel, such as
- * BPF_F_XDP_HAS_FRAGS.
- */
-int loaded_create(struct loaded *loaded, const struct program *program, const void *knobs,
-		  size_t knobs_size, unsigned int flags);
+/* What a program is loaded with; all zero is fine for one without knobs. */
+struct load_options {
+	const void *knobs; /* the whole .rodata of its object */
+	size_t knobs_size;
+	unsigned int flags; /* for the kernel, such as BPF_F_XDP_HAS_FRAGS */
+	const char *also;   /* a second program of the same object; NULL: none */
+};
+
+int loaded_create(struct loaded *loaded, const struct program *program,
+		  const struct load_options *options);
 void loaded_destroy(struct loaded *loaded);
 
 /* Set one element of a map of 32-bit keys and values. */

@@ -80,20 +80,21 @@ static int check_size(const struct link *link, unsigned int cpus)
 }
 
 int port_create(struct port *port, const char *ifname, const struct program *program,
-		const void *knobs, size_t knobs_size)
+		const struct load_options *options)
 {
 	unsigned int cpus;
 	int result;
 
 	memset(port, 0, sizeof(*port));
+	port->program.fd = -1;
 	port->attachment.link_fd = -1;
 	result = link_read(ifname, &port->link);
 	if (!result)
 		result = count_cpu_numbers(&cpus);
 	if (!result)
 		result = check_size(&port->link, cpus);
-	if (!result)
-		result = loaded_create(&port->program, program, knobs, knobs_size, 0);
+	if (!result && program)
+		result = loaded_create(&port->program, program, options);
 	if (result)
 		return result;
 	if (!port->program.records)
@@ -141,16 +142,18 @@ int port_wait_for_carrier(const struct port *port)
 int port_add_sources(struct port *port, struct sampler *sampler)
 {
 	bool bare = !port->program.records;
+	const char *reason =
+		port->program.object ? "a bare program counts nothing" : "the case has no program";
 
 	if (!bare)
 		sampler_add(sampler, (struct source){"xdp_prog", records_take, records_read,
 						     &port->records, .cheap = true});
-	/* Nothing else counts the packets of a bare program while they come. */
+	/* Without records nothing else counts the packets while they come. */
 	sampler_add(sampler, (struct source){"netdev", netdev_take, netdev_read, &port->link,
 					     .cheap = bare});
 	sampler_add(sampler,
 		    (struct source){"ethtool", .read = ethtool_read, .context = port->link.ifname});
 	sampler_add(sampler, (struct source){"softnet", .read = softnet_read});
 	sampler_add(sampler, (struct source){"proc_stat", .read = proc_stat_read});
-	return bare ? sampler_add_absent(sampler, "xdp_prog", "a bare program counts nothing") : 0;
+	return bare ? sampler_add_absent(sampler, "xdp_prog", reason) : 0;
 }

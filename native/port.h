@@ -9,7 +9,7 @@
 #include "records.h"
 #include "sample.h"
 
-/* An interface with a program of ours on it. */
+/* An interface, and our program on it if the case has one. */
 struct port {
 	struct link link;
 	struct loaded program;
@@ -17,9 +17,10 @@ struct port {
 	struct records records;
 };
 
-/* Load only: maps can be filled before packets come. */
+/* Load only: maps can be filled before packets come. Without a program (NULL) it is the port alone.
+ */
 int port_create(struct port *port, const char *ifname, const struct program *program,
-		const void *knobs, size_t knobs_size);
+		const struct load_options *options);
 void port_destroy(struct port *port);
 
 int port_attach(struct port *port, int attach_mode);

@@ -39,13 +39,14 @@ static int check_free(const struct link *link)
 
 static int try_attach(const struct link *link, int attach_mode, unsigned int prog_flags)
 {
+	const struct load_options options = {.flags = prog_flags};
 	struct attachment attachment;
 	struct loaded program;
 	json_t *attach = NULL;
 	int result = check_free(link);
 
 	if (!result)
-		result = loaded_create(&program, program_pass, NULL, 0, prog_flags);
+		result = loaded_create(&program, program_pass, &options);
 	if (result)
 		return result;
 	result = attachment_create(&attachment, link->ifname, link->ifindex, program.fd,

@@ -2,36 +2,31 @@
 #ifndef XDPREPRO_PROGRAMS_H
 #define XDPREPRO_PROGRAMS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-/* A BPF object that is part of this binary; the program in it has the same name. */
+/* A BPF object file, which is part of this binary. */
+struct object {
+	const char *name;
+	const void *elf;
+	const void *elf_end;
+	const char *sha256; /* taken when the agent was built */
+};
+
+/* One program of an object; the others of the same object are not loaded. */
 struct program {
+	const struct object *object;
 	const char *name;
-	const void *(*elf)(size_t *size);
-	const char *sha256; /* of the object file, taken when the agent was built */
 };
 
-enum role { ROLE_SINK, ROLE_FORWARD, ROLE_GENERATE };
+/* The list is made from the sources in bpf/: object_NAME is that of bpf/NAME.bpf.c. */
+#define OBJECT(NAME) extern const struct object object_##NAME;
+#include "objects.inc"
+#undef OBJECT
 
-/* How a program learns the port to send to. */
-enum egress { EGRESS_NONE, EGRESS_KNOB, EGRESS_MAP };
+extern const struct object *const objects[];
+extern const size_t objects_len;
 
-struct test_case {
-	const char *name;
-	enum role role;
-	const struct program *program;
-	enum egress egress;
-	bool sockets; /* packets go to AF_XDP sockets */
-	bool bare;    /* a limit to compare with, without counters; not for suites */
-};
-
-extern const struct program programs[];
-extern const size_t programs_len;
-extern const struct test_case test_cases[];
-extern const size_t test_cases_len;
-
-const struct test_case *find_case(const char *name);
+#define PROGRAM(OBJECT, NAME) (&(const struct program){&object_##OBJECT, #NAME})
 
 /* Programs that are no case. */
 extern const struct program *const program_generate_live;

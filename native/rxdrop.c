@@ -3,14 +3,38 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "error.h"
 #include "thread.h"
 #include "window.h"
+#include "xsk.h"
 
 #define POLL_MS 50 /* how long a stop may have to wait */
+
+/* What the loop did on one socket; written by its thread only. */
+struct rxdrop_counters {
+	uint64_t rx_packets;
+	uint64_t rx_bytes;
+	uint64_t empty_polls;
+	uint64_t wakeups;
+	uint64_t fill_fails;
+} __attribute__((aligned(128)));
+
+/* One thread that takes frames from all sockets and gives them straight back. */
+struct rxdrop {
+	struct rxdrop_counters counters[MAX_QUEUES];
+	struct rxdrop_counters taken[MAX_QUEUES]; /* by the sampler */
+	struct xsk sockets[MAX_QUEUES];
+	size_t len;
+	const struct xsk_spec *spec;
+	pthread_t thread;
+	bool started;
+	bool stop;
+};
 
 /* Add to a counter of our own thread that others read. */
 static inline void add(uint64_t *counter, uint64_t n)
@@ -98,39 +122,54 @@ static void *run_poll(void *argument)
 	return NULL;
 }
 
-int rxdrop_create(struct rxdrop *rxdrop, const char *ifname, const struct xsk_spec *spec,
-		  const struct loaded *program)
+static int create_sockets(struct rxdrop *rxdrop, const char *ifname, const struct loaded *program)
 {
 	int result = 0;
 
-	memset(rxdrop, 0, sizeof(*rxdrop));
-	rxdrop->spec = spec;
-	for (size_t i = 0; !result && i < spec->queues_len; i++) {
+	for (size_t i = 0; !result && i < rxdrop->spec->queues_len; i++) {
 		struct xsk *xsk = &rxdrop->sockets[i];
 
-		result = xsk_create(xsk, ifname, spec->queues[i], spec);
+		result = xsk_create(xsk, ifname, rxdrop->spec->queues[i], rxdrop->spec);
 		if (result)
 			break;
 		rxdrop->len++;
 		result = loaded_set_map(program, "sockets", xsk->queue_id,
 					xsk_socket__fd(xsk->socket));
 	}
-	if (result)
-		rxdrop_destroy(rxdrop);
 	return result;
 }
 
-void rxdrop_destroy(struct rxdrop *rxdrop)
+static void destroy(struct app *app)
 {
+	struct rxdrop *rxdrop = (struct rxdrop *)app;
+
 	__atomic_store_n(&rxdrop->stop, true, __ATOMIC_RELAXED);
 	if (rxdrop->started)
 		pthread_join(rxdrop->thread, NULL);
 	while (rxdrop->len)
 		xsk_destroy(&rxdrop->sockets[--rxdrop->len]);
+	free(rxdrop);
 }
 
-int rxdrop_start(struct rxdrop *rxdrop)
+static int create(const struct spec *spec, struct port *port, struct app **app)
 {
+	struct rxdrop *rxdrop = aligned_alloc(_Alignof(struct rxdrop), sizeof(*rxdrop));
+	int result;
+
+	if (!rxdrop)
+		return fail(ENOMEM, spec->ifname, "make sockets");
+	memset(rxdrop, 0, sizeof(*rxdrop));
+	rxdrop->spec = &spec->xsk;
+	*app = (struct app *)rxdrop;
+	result = create_sockets(rxdrop, spec->ifname, &port->program);
+	if (result)
+		destroy(*app);
+	return result;
+}
+
+static int start(struct app *app)
+{
+	struct rxdrop *rxdrop = (struct rxdrop *)app;
 	int result =
 		thread_start(&rxdrop->thread, "xsk.app_cpu", rxdrop->spec->app_cpu,
 			     rxdrop->spec->wakeup == WAKEUP_BUSY ? run_busy : run_poll, rxdrop);
@@ -139,19 +178,20 @@ int rxdrop_start(struct rxdrop *rxdrop)
 	return result;
 }
 
-int rxdrop_verify(const struct rxdrop *rxdrop, json_t **list)
+static int describe(const struct app *app, json_t *ready)
 {
+	const struct rxdrop *rxdrop = (const struct rxdrop *)app;
+	json_t *list = json_array();
 	json_t *object;
-	int result = 0;
+	int result = json_object_set_new(ready, "xsk", list)
+			     ? fail(ENOMEM, "xsk", "describe sockets")
+			     : 0;
 
-	*list = json_array();
 	for (size_t i = 0; !result && i < rxdrop->len; i++) {
 		result = xsk_verify(&rxdrop->sockets[i], rxdrop->spec, &object);
-		if (!result && json_array_append_new(*list, object))
+		if (!result && json_array_append_new(list, object))
 			result = fail(ENOMEM, "xsk", "describe sockets");
 	}
-	if (result)
-		json_decref(*list);
 	return result;
 }
 
@@ -160,7 +200,7 @@ static uint64_t load(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-int rxdrop_take(void *context)
+static int take(void *context)
 {
 	struct rxdrop *rxdrop = context;
 
@@ -178,7 +218,7 @@ int rxdrop_take(void *context)
 	return 0;
 }
 
-int rxdrop_read(const void *context, struct counters *counters)
+static int read_counters(const void *context, struct counters *counters)
 {
 	const struct rxdrop *rxdrop = context;
 	int result = 0;
@@ -201,7 +241,7 @@ int rxdrop_read(const void *context, struct counters *counters)
 	return result;
 }
 
-int rxdrop_read_statistics(const void *context, struct counters *counters)
+static int read_statistics(const void *context, struct counters *counters)
 {
 	const struct rxdrop *rxdrop = context;
 	int result = 0;
@@ -210,3 +250,17 @@ int rxdrop_read_statistics(const void *context, struct counters *counters)
 		result = xsk_read_statistics(&rxdrop->sockets[i], counters);
 	return result;
 }
+
+static void add_sources(struct app *app, struct sampler *sampler)
+{
+	sampler_add(sampler, (struct source){"xsk_app", take, read_counters, app, .cheap = true});
+	sampler_add(sampler, (struct source){"xsk", .read = read_statistics, .context = app});
+}
+
+const struct app_ops rxdrop_ops = {
+	.create = create,
+	.start = start,
+	.describe = describe,
+	.add_sources = add_sources,
+	.destroy = destroy,
+};

@@ -8,7 +8,7 @@
 
 #include "counters.h"
 
-#define SOURCES_MAX 16
+#define SOURCES_MAX 32
 
 /* The sources of a trial. The same list serves samples and edges. */
 struct sampler {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "../bpf/record.h"
-#include "programs.h"
+#include "cases.h"
 
 #define MAX_CPUS RECORD_CPUS
 #define MAX_QUEUES RECORD_RXQS
@@ -65,7 +65,7 @@ struct spec {
 	int sampler_cpu;
 	int attach_mode;
 	struct xsk_spec xsk;
-	struct generator_spec generator;
+	struct generator_spec generator; /* ROLE_TRANSMIT: frame, count and window of it */
 };
 
 /* Fill in a spec from its line of JSON; everything about it that can be wrong without a port is

@@ -115,6 +115,15 @@ int read_int(const struct section *section, const char *key, int64_t min, int64_
 	return bad_value(section, key, allowed);
 }
 
+int read_small(const struct section *section, const char *key, int min, int max, int *value)
+{
+	int64_t number;
+	int result = read_int(section, key, min, max, &number);
+
+	*value = number;
+	return result;
+}
+
 int read_power_of_two(const struct section *section, const char *key, int min, int max, int *value)
 {
 	int64_t number = json_integer_value(json_object_get(section->object, key));

@@ -28,6 +28,7 @@ int read_choice(const struct section *section, const char *key, const char *cons
 int read_bool(const struct section *section, const char *key, bool *value);
 int read_int(const struct section *section, const char *key, int64_t min, int64_t max,
 	     int64_t *value);
+int read_small(const struct section *section, const char *key, int min, int max, int *value);
 int read_power_of_two(const struct section *section, const char *key, int min, int max, int *value);
 int read_seconds(const struct section *section, const char *key, double min, double max,
 		 int64_t *ns);

@@ -25,7 +25,7 @@ int trial_ready(const struct port *port, const struct sampler *sampler, json_t *
 		json_decref(extra);
 		return result;
 	}
-	line = json_pack("{s:b, s:I, s:I, s:o}", "ready", 1, "t_mono_raw_ns",
+	line = json_pack("{s:b, s:I, s:I, s:o*}", "ready", 1, "t_mono_raw_ns",
 			 (json_int_t)stamp_ns(), "t_realtime_ns",
 			 (json_int_t)clock_ns(CLOCK_REALTIME), "attach", attach);
 	if (extra && json_object_update(line, extra))
@@ -44,7 +44,7 @@ int trial_done(const struct port *port, const struct sampler *sampler)
 	if (!result)
 		result = attachment_verify(&port->attachment, &attach);
 	if (!result)
-		result = out_line(json_pack("{s:b, s:o}", "done", 1, "attach", attach));
+		result = out_line(json_pack("{s:b, s:o*}", "done", 1, "attach", attach));
 	return result;
 }
 

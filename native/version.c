@@ -5,30 +5,39 @@
 #include <jansson.h>
 
 #include "build_info.h"
+#include "cases.h"
 #include "out.h"
-#include "programs.h"
 #include "window.h"
 
-static const char *const role_names[] = {
-	[ROLE_SINK] = "sink", [ROLE_FORWARD] = "forward", [ROLE_GENERATE] = "generate"};
-
-static json_t *describe_programs(void)
+static json_t *describe_objects(void)
 {
 	json_t *object = json_object();
 
-	for (size_t i = 0; i < programs_len; i++)
-		json_object_set_new(object, programs[i].name, json_string(programs[i].sha256));
+	for (size_t i = 0; i < objects_len; i++)
+		json_object_set_new(object, objects[i]->name, json_string(objects[i]->sha256));
 	return object;
+}
+
+static json_t *describe_case(const struct test_case *test_case)
+{
+	const struct program *program = test_case->program;
+	json_t *roles = json_array();
+
+	for (int role = 0; role_names[role]; role++)
+		if (test_case->roles & ROLE_BIT(role))
+			json_array_append_new(roles, json_string(role_names[role]));
+	return json_pack("{s:o, s:s?, s:s?}", "roles", roles, "object",
+			 program ? program->object->name : NULL, "program",
+			 program ? program->name : NULL);
 }
 
 static json_t *describe_cases(void)
 {
+	const struct test_case *test_case;
 	json_t *object = json_object();
 
-	for (size_t i = 0; i < test_cases_len; i++)
-		json_object_set_new(object, test_cases[i].name,
-				    json_pack("{s:s, s:s}", "role", role_names[test_cases[i].role],
-					      "program", test_cases[i].program->name));
+	for (size_t i = 0; (test_case = case_at(i)); i++)
+		json_object_set_new(object, test_case->name, describe_case(test_case));
 	return object;
 }
 
@@ -55,6 +64,6 @@ int version_run(void)
 	return out_line(json_pack("{s:{s:s, s:s, s:s, s:s, s:s, s:s}, s:o, s:o, s:o}", "built_from",
 				  "cc", BUILD_CC, "clang", BUILD_CLANG, "libbpf", BUILD_LIBBPF,
 				  "libxdp", BUILD_LIBXDP, "jansson", JANSSON_VERSION, "libc",
-				  gnu_get_libc_version(), "bpf", describe_programs(), "cases",
+				  gnu_get_libc_version(), "bpf", describe_objects(), "cases",
 				  describe_cases(), "markers", describe_markers()));
 }

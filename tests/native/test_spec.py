@@ -41,8 +41,8 @@ GENERATE = generate_spec(NOWHERE)
 COUNTED = GENERATE | {"count": 1}
 
 BAD_VALUES: list[tuple[Line, str, Any, str]] = [
-    (SINK, "role", "source", '"source" is not one of sink, forward, generate'),
-    (SINK, "role", REMOVED, "missing; it must be one of sink, forward, generate"),
+    (SINK, "role", "source", '"source" is not one of sink, forward, transmit, generate'),
+    (SINK, "role", REMOVED, "missing; it must be one of sink, forward, transmit, generate"),
     (SINK, "case", "xdp.drop", '"xdp.drop" is not a case of this role: xdp.drop.no-touch'),
     (SINK, "case", "xdp.tx.swap-macs", '"xdp.tx.swap-macs" is not a case of this role: xdp.drop.no-touch'),
     (FORWARD, "case", "xdp.drop.no-touch", "is not a case of this role: xdp.tx.swap-macs, xdp.redirect.swap-macs"),

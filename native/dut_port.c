@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "dut_port.h"
+
+static int find_egress(const struct spec *spec, struct link *egress)
+{
+	return link_read(spec->egress_ifname[0] ? spec->egress_ifname : spec->ifname, egress);
+}
+
+static int fill_maps(struct port *port, const struct link *egress, const struct spec *spec)
+{
+	if (spec->test_case->egress == EGRESS_MAP)
+		return loaded_set_map(&port->program, "ports", 0, egress->ifindex);
+	return 0;
+}
+
+int dut_port_create(struct port *port, struct link *egress, const struct spec *spec)
+{
+	const struct test_case *test_case = spec->test_case;
+	struct redirect_knobs redirect;
+	struct load_options options = {0};
+	int result = find_egress(spec, egress);
+
+	if (result)
+		return result;
+	redirect.egress_ifindex = egress->ifindex;
+	if (test_case->egress == EGRESS_KNOB) {
+		options.knobs = &redirect;
+		options.knobs_size = sizeof(redirect);
+	}
+	result = port_create(port, spec->ifname, test_case->program, &options);
+	if (result)
+		return result;
+	result = fill_maps(port, egress, spec);
+	if (result)
+		port_destroy(port);
+	return result;
+}
