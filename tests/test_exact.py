@@ -21,7 +21,7 @@ from made_counts import (
 )
 from made_trials import make_case_run
 
-from xdprepro import closure, errors
+from xdprepro import errors, validity
 from xdprepro.cases import Case
 from xdprepro.compare import Comparison, compare
 from xdprepro.costs import count_costs
@@ -167,7 +167,7 @@ def test_a_step_without_a_figure_says_whose() -> None:
 
 def flags_of(trial: Trial) -> tuple[str, ...]:
     run = make_counted_run([trial], [DROP])
-    return closure.flag_names(view_run(run).trials[0].flags)
+    return validity.flag_names(view_run(run).trials[0].flags)
 
 
 def test_a_counted_trial_needs_no_samples_and_has_no_rate() -> None:
@@ -216,14 +216,14 @@ def test_a_lost_packet_opens_the_balance() -> None:
 def test_a_port_has_the_balance_of_its_own_driver(sent: int, flags: tuple[str, ...]) -> None:
     trial = make_window(DROP, make_profile(WINDOWS[0]), port="igb", tester_end={"netdev.tx_packets": sent})
     run = make_counted_run([trial], [DROP], port="igb")
-    assert closure.flag_names(view_run(run).trials[0].flags) == flags
+    assert validity.flag_names(view_run(run).trials[0].flags) == flags
 
 
 def test_a_port_that_was_never_probed_has_the_general_balance() -> None:
     run = make_counted_run(
         [make_window(DROP, make_profile(WINDOWS[0]))], [DROP], fingerprint=make_guest_fingerprint("igb")
     )
-    assert closure.flag_names(view_run(run).trials[0].flags) == ("closure_generic",)
+    assert validity.flag_names(view_run(run).trials[0].flags) == ("closure_generic",)
 
 
 def test_an_excluded_window_takes_its_boot_out() -> None:

@@ -16,6 +16,7 @@ FLOORS = {
         "stats",
         "places",
         "closure",
+        "validity",
         "comparable",
         "view",
         "exact",

@@ -24,7 +24,6 @@ from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make
 
 from xdprepro import differences, exact_report, report
 from xdprepro.cases import Case
-from xdprepro.closure import MEANINGS
 from xdprepro.compare import VERDICTS, Comparison, compare
 from xdprepro.costs import COSTS, case_costs
 from xdprepro.exact import case_counts
@@ -32,6 +31,7 @@ from xdprepro.explain import explain_table, profile_table
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import PROFILE_SIDES, Run, Stream
 from xdprepro.table import Column, Table, as_json, as_text, say_once
+from xdprepro.validity import MEANINGS
 from xdprepro.view import RunView, view_run
 
 DROP = Case("xdp.drop.no-touch")

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xdprepro import archive, closure, fingerprint, provision
+from xdprepro import archive, fingerprint, provision, validity
 from xdprepro.cases import Case
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.lab import Lab
@@ -172,7 +172,7 @@ def run_suite(
 
 def find_flags(run: Run) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
     """The flags of every trial and the names of their bits, as they are stored."""
-    return {trial.key: closure.trial_flags(trial, run) for trial in run.trials}, closure.FLAGS
+    return {trial.key: validity.trial_flags(trial, run) for trial in run.trials}, validity.FLAGS
 
 
 def seal_journal(path: Path) -> Outcome:

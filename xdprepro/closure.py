@@ -1,49 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where every packet of a trial went, to the packet, and which trials a verdict may use.
+"""Where every packet of a trial went, to the packet.
 
 A packet that the tester's kernel accepted ends at exactly one place. The places are raw counters of both edges, read
 when nothing moves: before the generator starts, and after both sides have drained.
 """
 
-import itertools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.places import GENERIC, PLACES, Places
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
-from xdprepro.stats import (
-    SLOW_READING,
-    action_pattern,
-    is_counted,
-    kind_of,
-    measured,
-    rate_pattern,
-    returned_share,
-    sum_counters,
-    trial_rate,
-)
+from xdprepro.stats import action_pattern, kind_of, sum_counters
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 
 # Generators that send a frame again until the port takes it.
 RETRYING = ("af-packet",)
-
-# Counters that only ever grow; the other sources also hold gauges, such as softnet's queue lengths.
-MONOTONIC = r"(xdp_prog|xsk_app|xsk|generator|netdev)\..*"
-
-# Above this share of packets on other queues or with other actions, a trial measured something else than its case.
-FOREIGN_SHARE = 0.01
-
-# Above this share of the measure phase without a packet, the rate is that of the load and not of the DUT.
-LOAD_GAP = 0.1
-
-# Above this share of a CPU's time in other hands, ns per packet is no longer the packets' time.
-SHARED_CPU = 0.02
-TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-PROGRAM_CPU = re.compile(r"xdp_prog\.cpu(\d+)\.")
-SOCKET_DROPS = r"xsk\.q\d+\.(rx_dropped|rx_ring_full)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,148 +191,3 @@ def _unreadable(side: str, stream: Stream, sources: tuple[str, ...]) -> Iterator
             for source in sources
             if source not in have
         )
-
-
-# name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
-MEANINGS: Mapping[str, tuple[bool, str]] = {
-    "failed": (True, "the trial did not end well"),
-    "loss_open": (True, "packets are missing, counted twice or cannot be counted"),
-    "counter_decreased": (True, "a counter went backwards: reset, or another program took its place"),
-    "mode_mismatch": (True, "the kernel's answer is not the mode, socket or generator asked for"),
-    "no_samples": (True, "fewer than two samples in the measure phase"),
-    "no_packets": (True, "no packet reached its end in the measure phase"),
-    "wrong_queue": (True, "more than 1 % of the packets came in on a queue without a socket"),
-    "other_action": (True, "more than 1 % of the packets met another action than that of the case"),
-    "stalled": (False, "an interval of the measure phase passed without any packet"),
-    "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
-    "cpu_shared": (False, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
-    "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
-    "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
-    "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
-    "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
-}
-FLAGS = tuple(MEANINGS)
-
-
-def trial_flags(trial: Trial, run: Run) -> int:
-    """The bit mask of all flags of a trial of this run."""
-    params = run.cases[trial.key.case_id]
-    return find_flags(trial, params, close_trial(trial, run))
-
-
-def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
-    """The same, when the balance is known."""
-    timed = not is_counted(params)
-    raised = {
-        "failed": trial.status != "ok",
-        "loss_open": closure.open,
-        "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
-        "mode_mismatch": bool(mode_mismatches(trial, params)),
-        "closure_generic": closure.generic,
-        "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
-        **_program_flags(trial.dut, params),
-        **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
-    }
-    return sum(1 << bit for bit, name in enumerate(FLAGS) if raised.get(name))
-
-
-def flag_names(mask: int) -> tuple[str, ...]:
-    """The names of a mask's flags."""
-    return tuple(name for bit, name in enumerate(FLAGS) if mask >> bit & 1)
-
-
-def excluding(mask: int) -> tuple[str, ...]:
-    """Those of a mask's flags that keep the trial out of verdicts."""
-    return tuple(name for name in flag_names(mask) if MEANINGS[name][0])
-
-
-def has_decrease(stream: Stream) -> bool:
-    """Whether a counter got smaller, or vanished, from one reading to the next."""
-    cheap = [sample.counters for sample in stream.samples]
-    edges = [stream.edge(name) for name in ("start", "end") if name in stream.edges]
-    return any(
-        after.get(name, 0) < value
-        for readings in (cheap, edges)
-        for before, after in itertools.pairwise(readings)
-        for name, value in before.items()
-        if re.fullmatch(MONOTONIC, name)
-    )
-
-
-def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every way in which what the kernel answered is not what the case asked for; empty without a `ready`."""
-    ready, done = trial.dut.ready, trial.dut.done
-    asked_and_got = [
-        ("attach_mode", params["attach_mode"], ready.get("attach", {}).get("attach_mode")),
-        ("program at the end", ready.get("attach", {}).get("prog_id"), done.get("attach", {}).get("prog_id")),
-        *((f"queue {s['queue_id']} bind_mode", params["bind_mode"], s["bind_mode"]) for s in ready.get("xsk", ())),
-    ]
-    if params["generator"] != "auto":
-        got = trial.tester.ready.get("generator", {}).get("generator")
-        asked_and_got.append(("generator", params["generator"], got))
-    if kind_of(params).uses_xsk:
-        asked_and_got.append(("a socket", True, bool(ready["xsk"]) if "xsk" in ready else None))
-    # A trial that ended well has said all of this, so silence is no proof of a mode; one that broke off may not have.
-    return tuple(
-        f"{what}: asked {asked}, got {got}"
-        for what, asked, got in asked_and_got
-        if asked != got and (trial.status == "ok" or None not in (asked, got))
-    )
-
-
-def _program_flags(stream: Stream, params: Mapping[str, Any]) -> dict[str, bool]:
-    """What the program's own counters tell over the whole trial."""
-    delta = stream.delta()
-    total = sum_counters(delta, action_pattern(r"\w+"))
-    wanted = sum_counters(delta, action_pattern(kind_of(params).action))
-    bound = "|".join(str(socket["queue_id"]) for socket in stream.ready.get("xsk", ()))
-    on_bound = sum_counters(delta, rf"xdp_prog\.cpu\d+\.rxq({bound})\.\w+\.packets") if bound else total
-    return {
-        "other_action": total - wanted > FOREIGN_SHARE * total,
-        "wrong_queue": kind_of(params).uses_xsk and total - on_bound > FOREIGN_SHARE * total,
-        "overrun": sum_counters(delta, SOCKET_DROPS) > FOREIGN_SHARE * total,
-    }
-
-
-def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
-    """Whether a CPU that ran the program spent time in user space, where neither softirq nor live frames ever are.
-
-    A generator of AF_PACKET and the loop of a socket are in user space by right; on their CPUs only stolen time counts.
-    Time is in ticks of 10 ms as a rule, so a single one says nothing.
-    """
-    cpus = params.get("cpus", {})
-    users = {cpus.get("app")} if kind_of(params).uses_xsk else set()
-    users |= set(cpus.get("generators", ())) if params["generator"] == "af-packet" else set()
-    for cpu in {int(found[1]) for name in delta if delta[name] and (found := PROGRAM_CPU.match(name))}:
-        ticks = {kind: delta.get(f"proc_stat.cpu{cpu}.{kind}", 0) for kind in TICKS}
-        foreign = ticks["steal"] + (0 if cpu in users else ticks["user"] + ticks["nice"])
-        if foreign > 1 and foreign > SHARED_CPU * sum(ticks.values()):
-            return True
-    return False
-
-
-def _window_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
-    """What the counts of a window tell; nothing in it was timed."""
-    profile = trial.profile
-    whole = profile is not None and sum(row.insn for row in profile.rows) == profile.total_insn
-    none = profile is not None and (not profile.packets or returned_share(trial, params) == 0)
-    return {"no_count": not whole, "no_packets": none}
-
-
-def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
-    """What the samples of the measure phase tell."""
-    samples = measured(trial.dut.samples)
-    counts = [sum_counters(sample.counters, rate_pattern(params)) for sample in samples]
-    steps = [after - before for before, after in itertools.pairwise(counts)]
-    # A sampler that was late reads twice in a row, and nothing need come between.
-    shortest_ns = params["interval_s"] * 1e9 / 2
-    times_ns = [after.t0_ns - before.t1_ns for before, after in itertools.pairwise(samples)]
-    gaps_ns = sum(ns for ns, step in zip(times_ns, steps, strict=True) if ns >= shortest_ns and not step)
-    rate = trial_rate(trial, params)
-    return {
-        "no_samples": rate is None,
-        "no_packets": bool(steps) and (sum(steps) <= 0 or returned_share(trial, params) == 0),
-        "stalled": gaps_ns > 0,
-        "load_gap": rate is not None and gaps_ns > LOAD_GAP * rate.window_ns,
-        "slow_reading": rate is not None and rate.reading_ns > SLOW_READING * rate.window_ns,
-    }

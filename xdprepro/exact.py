@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from xdprepro.closure import excluding
 from xdprepro.sample import PROFILE_SIDES, Profile, Trial
 from xdprepro.stats import is_counted, kind_of
+from xdprepro.validity import excluding
 from xdprepro.view import RunView
 
 # Code on the path of every packet costs a whole number of instructions; half of one is neither none nor one.

@@ -4,7 +4,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xdprepro.closure import MEANINGS, flag_names
 from xdprepro.compare import VERDICTS, Comparison
 from xdprepro.costs import count_costs
 from xdprepro.exact import MIN_BOUND, UNSEEN, CaseCounts, CountComparison, case_counts
@@ -12,6 +11,7 @@ from xdprepro.explain import REP_NOTE, find_changes, is_repeating
 from xdprepro.report import find_trial_reasons, generator_used, mode_obtained
 from xdprepro.sample import PROFILE_SIDES, Profile
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
+from xdprepro.validity import MEANINGS, flag_names
 from xdprepro.view import RunView, TrialView, why_no_figure
 
 CULPRITS = 3  # functions that a comparison names for each case

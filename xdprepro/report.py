@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xdprepro import stats
-from xdprepro.closure import MEANINGS, find_driver, flag_names, mode_mismatches
+from xdprepro.closure import find_driver
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
 from xdprepro.sample import SIDES
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
+from xdprepro.validity import MEANINGS, flag_names, mode_mismatches
 from xdprepro.view import CaseRates, RunView, TrialView, case_rates
 
 INTERVAL = f"{100 * stats.LEVEL:g} % interval"

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from xdprepro import stats
 from xdprepro.cases import complete_params
-from xdprepro.closure import Closure, close_trial, excluding, find_flags
+from xdprepro.closure import Closure, close_trial
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import Run, Trial
 from xdprepro.stats import Estimate, Rate, is_counted, trial_rate
+from xdprepro.validity import excluding, find_flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import pytest
 from conftest import need
 
 from xdprepro import archive, cmd
-from xdprepro.closure import flag_names, trial_flags
 from xdprepro.guest_job import WINDOWS
 from xdprepro.kernel import Kernel, cache_directory
 from xdprepro.kernels import fetch_source, find_kernel
+from xdprepro.validity import flag_names, trial_flags
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(2400)]
 
