@@ -28,7 +28,7 @@ FLOORS = {
         "report",
         "exact_report",
     ],
-    "process": ["cmd"],
+    "process": ["cmd", "scratch"],
     "doors": ["archive", "provision", "guest"],
     "work": [
         "fingerprint",

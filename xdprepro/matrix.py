@@ -4,7 +4,6 @@
 Guests do not disturb each other's counts, so several are booted at once.
 """
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from xdprepro.guest_boots import Booted, Setup, Variant, measure_port
 from xdprepro.guest_job import Cell, counted
 from xdprepro.guest_journal import make_boot_records, make_head
 from xdprepro.lab import Lab
+from xdprepro.scratch import start_scratch
 from xdprepro.suite import Suite
 
 BOOT_S = 25.0  # one boot with its trials: a first guess, for the time left
@@ -56,13 +56,13 @@ def run_matrix(
     no guest is started any more, and a variant with a boot missing is sealed as partial.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch,
+        start_scratch() as scratch,
         ExitStack() as journals,
         ThreadPoolExecutor(setup.jobs) as pool,
     ):
         matrix = _Matrix(lab, suite, variants, setup, directory, tell, journals)
         try:
-            matrix.measure(pool, Path(scratch), stopped)
+            matrix.measure(pool, scratch, stopped)
         except KeyboardInterrupt:
             tell(matrix.progress("interrupted"))
         except XdpreproError as error:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from xdprepro import cmd
 from xdprepro.errors import BUSY, FAILED, INTERRUPTED, PRIVILEGE, USAGE, XdpreproError
 from xdprepro.kernel import KernelError, status_of
 from xdprepro.lab import LABS, Lab, parse_inventory
+from xdprepro.scratch import start_scratch
 
 ROOT = Path(__file__).parent.parent
 LOCKS = Path("/run/xdprepro")
@@ -68,8 +68,8 @@ def load_lab(name_or_path: str | Path) -> Lab:
     _check_cwd()
     path = _find_inventory(name_or_path)
     argv: cmd.Argv = [BIN / "ansible-inventory", "--inventory", path, "--list"]
-    with _name_path(f"lab {path.name}", Path("/tmp")), tempfile.TemporaryDirectory(prefix="xdprepro-") as home:
-        listed = cmd.run(argv, env=_make_env(Path(home)), check=False)
+    with start_scratch() as home:
+        listed = cmd.run(argv, env=_make_env(home), check=False)
     if listed.status:
         raise XdpreproError(f"lab {path.name}: {path}: {listed.stderr.strip()}", status=USAGE)
     return parse_inventory(json.loads(listed.stdout), path.name, path=path)

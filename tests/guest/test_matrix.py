@@ -252,12 +252,20 @@ def test_interrupt_before_the_first_guest_is_told(kernel: Kernel, tmp_path: Path
     assert command.returncode == INTERRUPTED
 
 
-def test_boots_that_are_over_outlive_a_kill(kernel: Kernel, tmp_path: Path) -> None:
-    command = start_run(kernel, tmp_path, "--repeat", "9", "--jobs", "1", "--case", "xdp.drop.no*")
+def test_boots_that_are_over_outlive_a_kill_and_their_scratch_does_not(kernel: Kernel, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    env = os.environ | {"TMPDIR": str(scratch)}
+    command = start_run(kernel, tmp_path, "--repeat", "9", "--jobs", "1", "--case", "xdp.drop.no*", env=env)
     wait_until(lambda: list((tmp_path / "journal").glob("*.journal")), command, 200)
+    wait_until(lambda: find_guests(command.pid), command)
     guests = find_guests(command.pid)
     command.kill()
     command.communicate()
+    assert list(scratch.rglob("initramfs"))
+    wrong = [sys.executable, "-m", "xdprepro", "run", "smoke", "--archive", str(tmp_path), "--lab", "vm"]
+    assert subprocess.run(wrong, capture_output=True, env=env).returncode == USAGE
+    assert list(scratch.iterdir()) == []
     recover = [sys.executable, "-m", "xdprepro", "archive", "recover", "--archive", str(tmp_path)]
     subprocess.run(recover, check=True, capture_output=True)
     (info,) = archive.list_runs(tmp_path)

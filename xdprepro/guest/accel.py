@@ -3,7 +3,6 @@
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from xdprepro.guest.course import PANIC, Course, run_guest
 from xdprepro.guest.qemu import Files, Machine, check_qemu, make_argv
 from xdprepro.kernel import Kernel, cache_directory
+from xdprepro.scratch import start_scratch
 
 KVM = Path("/dev/kvm")
 PROBE_S = 15.0  # a kernel without a file system gives up after one or two seconds under KVM
@@ -45,8 +45,7 @@ def find_accel(kernel: Kernel, *, cpu: str = "max", deadline_s: float = PROBE_S)
 def _try_kvm(kernel: Kernel, cpu: str, deadline_s: float) -> Accel:
     if not os.access(KVM, os.R_OK | os.W_OK):
         return Accel("tcg", f"{KVM} {'cannot be opened' if KVM.exists() else 'is not there'}")
-    with tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch:
-        place = Path(scratch)
+    with start_scratch() as place:
         files = Files(kernel.image, None, place / "console", place / "results", place / "counts")
         machine = Machine("veth", accel="kvm", cpu=cpu, memory_mib=PROBE_MIB, cmdline="root=none")
         course = run_guest(make_argv(machine, files, {}, {}), files.console, files.results, deadline_s=deadline_s)

@@ -3,13 +3,13 @@
 
 import lzma
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from xdprepro import cmd
 from xdprepro.errors import XdpreproError
+from xdprepro.scratch import start_scratch
 
 ELF = b"\x7fELF"
 GZIP, XZ, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
@@ -65,8 +65,8 @@ def _unxz(data: bytes) -> bytes:
 
 def _unzstd(data: bytes) -> bytes:
     """By the program, as Python 3.11 has no module for it."""
-    with tempfile.TemporaryDirectory(prefix="xdprepro-") as scratch:
-        packed, plain = Path(scratch, "packed.zst"), Path(scratch, "plain")
+    with start_scratch() as place:
+        packed, plain = place / "packed.zst", place / "plain"
         packed.write_bytes(data)
         cmd.run(["zstd", "--decompress", "--quiet", packed, "-o", plain])
         return plain.read_bytes()
