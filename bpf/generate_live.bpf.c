@@ -1,35 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "program.h"
-#include "ports.h"
-
-#include <linux/ip.h>
-#include <linux/udp.h>
-#include <bpf/bpf_endian.h>
+#include "generate.h"
 
 const volatile struct generate_knobs knobs;
 
 /* The frames are of the loopback device, as the kernel makes them: all of its queue 0. */
 struct record records[RECORD_CPUS];
 
-/*
- * The kernel gives this program the same pages again and does not restore what the receiver wrote
- * into them, so addresses are written anew; the receivers of this project change nothing else.
- */
 SEC("xdp")
 int generate_live(struct xdp_md *ctx)
 {
-	struct record *record = &records[bpf_get_smp_processor_id() & (RECORD_CPUS - 1)];
-	void *data_end = (void *)(long)ctx->data_end;
-	__u16 *macs = (void *)(long)ctx->data;
-	struct iphdr *ip = (void *)(long)ctx->data + ETH_HLEN;
-	struct udphdr *udp = (void *)(ip + 1);
-
-	if ((void *)(udp + 1) > data_end)
-		return count_in(record, ctx, XDP_ABORTED);
-	for (int i = 0; i < 6; i++)
-		macs[i] = knobs.macs[i];
-	if (knobs.flows > 1)
-		udp->source = bpf_htons(knobs.first_port +
-					(__u32)record->packets[XDP_REDIRECT] % knobs.flows);
-	return count_in(record, ctx, bpf_redirect_map(&ports, 0, XDP_ABORTED));
+	return send_frame(ctx, records, bpf_get_smp_processor_id(), &knobs);
 }

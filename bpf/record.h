@@ -32,4 +32,26 @@ struct generate_knobs {
 	__u16 first_port; /* host order; flow i has source port first_port + i */
 };
 
+/* A frame is due every `step`: times in ns << PACE_SHIFT, or rates would be rounded. */
+#define PACE_SHIFT 16
+
+struct paced_knobs {
+	struct generate_knobs frame;
+	__u64 step;
+};
+
+/* One sender keeping time; only its own CPU writes it. */
+struct pace {
+	__u64 start_ns; /* 0: it has not begun; the times below are since then */
+	__u64 seen;     /* when it last looked at the clock */
+	__u64 next;     /* when the next frame is due */
+	__u64 late;     /* the longest that one was sent after it was due */
+} __attribute__((aligned(128)));
+
+/* .bss of the program that keeps time. */
+struct paced {
+	struct record records[RECORD_CPUS];
+	struct pace paces[RECORD_CPUS];
+};
+
 #endif

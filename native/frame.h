@@ -7,7 +7,8 @@
 #include "spec.h"
 
 #define FRAME_LEN_MIN 60
-#define FRAME_LEN_MAX 3400 /* live frames: a page, less headroom and skb_shared_info */
+#define FRAME_LEN_MAX 9000
+#define LIVE_FRAME_LEN_MAX 3400 /* a page, less headroom and skb_shared_info */
 #define FRAME_FIRST_PORT 1024
 #define FRAME_FLOWS_MAX (65536 - FRAME_FIRST_PORT)
 #define FRAME_SPORT_OFFSET 34

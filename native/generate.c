@@ -8,6 +8,7 @@
 #include "command.h"
 #include "drain.h"
 #include "error.h"
+#include "frame.h"
 #include "generator.h"
 #include "out.h"
 #include "trial.h"
@@ -156,9 +157,22 @@ static int check_frame(const struct spec *spec, const struct link *link)
 			  spec->generator.frame.frame_len, max, link->ifname, ETH_HLEN);
 }
 
+/* A port with a large MTU takes only programs that know of fragments. */
+static int create_port(const struct spec *spec, struct port *port)
+{
+	struct load_options options = {0};
+	struct link link;
+	int result = link_read(spec->ifname, &link);
+
+	if (result)
+		return result;
+	if (link.mtu + ETH_HLEN > LIVE_FRAME_LEN_MAX)
+		options.flags = BPF_F_XDP_HAS_FRAGS;
+	return port_create(port, spec->ifname, program_count_return, &options);
+}
+
 int generate_run(const struct spec *spec)
 {
-	const struct load_options options = {0};
 	struct sampler sampler;
 	struct generator generator;
 	struct port port;
@@ -166,7 +180,7 @@ int generate_run(const struct spec *spec)
 
 	if (result)
 		return result;
-	result = port_create(&port, spec->ifname, program_count_return, &options);
+	result = create_port(spec, &port);
 	if (result)
 		goto destroy_sampler;
 	result = check_frame(spec, &port.link);
@@ -174,7 +188,7 @@ int generate_run(const struct spec *spec)
 		result = port_attach(&port, spec->attach_mode);
 	if (result)
 		goto destroy_port;
-	result = generator_create(&generator, &spec->generator, spec->ifname, port.link.ifindex);
+	result = generator_create(&generator, &spec->generator, &port);
 	if (result)
 		goto destroy_port;
 	sampler_add(&sampler, (struct source){"generator", generator_take, generator_read,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "port.h"
 #include "thread.h"
 #include "window.h"
 
@@ -73,11 +74,13 @@ static void set_shares(struct generator *generator)
 		thread->share += i < spec->count % spec->cpus_len;
 		if (!spec->count)
 			thread->share = UINT64_MAX;
+		thread->loop.back = generator->back;
+		thread->loop.outstanding = spec->closed_loop;
 	}
 }
 
 int generator_create(struct generator *generator, const struct generator_spec *spec,
-		     const char *ifname, int ifindex)
+		     const struct port *port)
 {
 	struct sigaction interrupt = {.sa_handler = ignore_signal};
 	int result;
@@ -85,18 +88,21 @@ int generator_create(struct generator *generator, const struct generator_spec *s
 	memset(generator, 0, sizeof(*generator));
 	generator->spec = spec;
 	generator->ops = kinds[spec->kind];
-	generator->ifname = ifname;
-	generator->ifindex = ifindex;
+	generator->ifname = port->link.ifname;
+	generator->ifindex = port->link.ifindex;
+	generator->back = &port->records;
+	if (spec->rate_pps)
+		generator->step = pace_step(spec->rate_pps, spec->cpus_len);
 	generator->threads_len = spec->cpus_len;
 	generator->program.fd = -1;
 	sigaction(SIGUSR1, &interrupt, NULL);
 	sem_init(&generator->go, 0, 0);
 	generator->event_fd = eventfd(0, EFD_CLOEXEC);
 	if (generator->event_fd < 0)
-		return fail(errno, ifname, "eventfd");
+		return fail(errno, generator->ifname, "eventfd");
 	generator->threads = aligned_alloc(128, spec->cpus_len * sizeof(*generator->threads));
 	if (!generator->threads) {
-		result = fail(ENOMEM, ifname, "make generator");
+		result = fail(ENOMEM, generator->ifname, "make generator");
 		goto close_event;
 	}
 	memset(generator->threads, 0, spec->cpus_len * sizeof(*generator->threads));
@@ -194,7 +200,19 @@ json_t *generator_describe(const struct generator *generator)
 			    json_string(generator_names[generator->spec->kind]));
 	json_object_set_new(object, "cpus", cpus);
 	json_object_set_new(object, "batch", json_integer(generator->spec->batch));
+	json_object_set_new(object, "rate_pps", json_integer(generator->spec->rate_pps));
+	json_object_set_new(object, "closed_loop", json_integer(generator->spec->closed_loop));
 	return object;
+}
+
+static void take_thread(struct generator_thread *thread, uint64_t step)
+{
+	thread->generator->ops->read_sent(thread, &thread->taken);
+	if (thread->paced) {
+		thread->taken.due = pace_due_then(thread->paced, step);
+		thread->taken.late_ns = records_load(&thread->paced->late) >> PACE_SHIFT;
+	}
+	thread->taken.timeouts = __atomic_load_n(&thread->loop.timeouts, __ATOMIC_RELAXED);
 }
 
 int generator_take(void *context)
@@ -202,8 +220,23 @@ int generator_take(void *context)
 	struct generator *generator = context;
 
 	for (size_t i = 0; i < generator->threads_len; i++)
-		generator->ops->read_sent(&generator->threads[i], &generator->threads[i].taken);
+		take_thread(&generator->threads[i], generator->step);
 	return 0;
+}
+
+/* What a load without a pace, or without a loop, does not have. */
+static int read_load(const struct generator *generator, const struct sent *taken, int cpu,
+		     struct counters *counters)
+{
+	int result = 0;
+
+	if (generator->step)
+		result = counters_set(counters, taken->due, "cpu%d.due", cpu);
+	if (!result && generator->step)
+		result = counters_set(counters, taken->late_ns, "cpu%d.late_ns", cpu);
+	if (!result && generator->spec->closed_loop)
+		result = counters_set(counters, taken->timeouts, "cpu%d.timeouts", cpu);
+	return result;
 }
 
 int generator_read(const void *context, struct counters *counters)
@@ -220,6 +253,8 @@ int generator_read(const void *context, struct counters *counters)
 			result = counters_set(counters, taken->bytes, "cpu%d.bytes", cpu);
 		if (!result)
 			result = counters_set(counters, taken->errors, "cpu%d.errors", cpu);
+		if (!result)
+			result = read_load(generator, taken, cpu, counters);
 	}
 	return result;
 }

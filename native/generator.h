@@ -11,15 +11,21 @@
 #include "counters.h"
 #include "error.h"
 #include "load.h"
+#include "pace.h"
+#include "records.h"
 #include "spec.h"
 
 struct generator;
+struct port;
 
 /* What one thread did; written by that thread only. */
 struct sent {
 	uint64_t packets;
 	uint64_t bytes;
 	uint64_t errors;
+	uint64_t due;      /* of a pace: frames that should have been sent */
+	uint64_t late_ns;  /* and the longest that one was sent after it was due */
+	uint64_t timeouts; /* of a closed loop */
 } __attribute__((aligned(128)));
 
 struct generator_thread {
@@ -29,7 +35,10 @@ struct generator_thread {
 	pthread_t thread;
 	bool started;
 	int cpu;
-	uint64_t share;        /* frames to send; UINT64_MAX: until stopped */
+	uint64_t share;           /* frames to send; UINT64_MAX: until stopped */
+	struct pace pace;         /* of threads that keep time themselves */
+	const struct pace *paced; /* that, or the program's; NULL: as fast as it goes */
+	struct closed_loop loop;
 	void *state;           /* of the kind of generator */
 	struct failure failed; /* reason[0]: the thread ended early */
 };
@@ -50,7 +59,9 @@ struct generator {
 	const struct generator_ops *ops;
 	const char *ifname;
 	int ifindex;
-	struct loaded program; /* live frames */
+	struct loaded program;      /* live frames */
+	const struct records *back; /* what returns to the port */
+	uint64_t step;              /* of a pace; 0: none */
 	struct generator_thread *threads;
 	size_t threads_len;
 	sem_t go;
@@ -62,7 +73,7 @@ struct generator {
 
 /* Threads are started here and wait for generator_go(). */
 int generator_create(struct generator *generator, const struct generator_spec *spec,
-		     const char *ifname, int ifindex);
+		     const struct port *port);
 void generator_destroy(struct generator *generator);
 
 void generator_go(struct generator *generator);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include <bpf/bpf.h>
@@ -17,7 +18,7 @@
  * One call may send for as long as the trial lasts: taking down its page pool makes a call sleep
  * for some 20 ms, which would be a gap in the load. generator_stop() ends it with a signal.
  */
-#define FRAMES_MAX (1 << 30)
+#define FRAMES_MAX INT_MAX
 #define ERRORS_IN_A_ROW_MAX 100
 
 static int run_frames(int prog_fd, void *frame, uint32_t frame_len, int repeat, uint32_t batch)
@@ -65,7 +66,7 @@ static int send_frames(struct generator_thread *thread)
 	const struct generator *generator = thread->generator;
 	const struct generator_spec *spec = generator->spec;
 	const struct record *record = find_record(thread);
-	uint8_t frame[FRAME_LEN_MAX];
+	uint8_t frame[LIVE_FRAME_LEN_MAX];
 	int in_a_row = 0;
 
 	frame_fill(&spec->frame, frame);
@@ -111,18 +112,38 @@ int live_frames_try(const char *ifname)
 	return result;
 }
 
+static int load_paced(struct generator *generator, const struct generate_knobs *frame)
+{
+	struct paced_knobs knobs = {.frame = *frame, .step = generator->step};
+	const struct load_options options = {.knobs = &knobs, .knobs_size = sizeof(knobs)};
+	int result = loaded_create(&generator->program, program_generate_paced, &options);
+	const struct paced *paced = (const struct paced *)generator->program.records;
+
+	for (size_t i = 0; !result && i < generator->threads_len; i++)
+		generator->threads[i].paced = &paced->paces[generator->threads[i].cpu];
+	return result;
+}
+
+static int load(struct generator *generator, const struct generate_knobs *knobs)
+{
+	const struct load_options options = {.knobs = knobs, .knobs_size = sizeof(*knobs)};
+
+	if (generator->step)
+		return load_paced(generator, knobs);
+	return loaded_create(&generator->program, program_generate_live, &options);
+}
+
 static int create(struct generator *generator)
 {
 	const struct frame_spec *frame = &generator->spec->frame;
 	struct generate_knobs knobs = {.flows = frame->flows, .first_port = FRAME_FIRST_PORT};
-	const struct load_options options = {.knobs = &knobs, .knobs_size = sizeof(knobs)};
 	int result = live_frames_try(generator->ifname);
 
 	if (result)
 		return result;
 	memcpy(knobs.macs, frame->dst_mac, 6);
 	memcpy(knobs.macs + 3, frame->src_mac, 6);
-	result = loaded_create(&generator->program, program_generate_live, &options);
+	result = load(generator, &knobs);
 	if (result)
 		return result;
 	result = loaded_set_map(&generator->program, "ports", 0, generator->ifindex);

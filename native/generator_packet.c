@@ -18,7 +18,8 @@
 #include "packet_ring.h"
 
 #define SLOTS 512
-#define SLOT_SIZE 4096 /* holds the largest frame and its header, and divides a block */
+#define SLOT_SIZE 4096 /* holds a frame of the usual MTU and its header, and divides a block */
+#define SLOT_SIZE_JUMBO 16384 /* holds any */
 #define BLOCK_SIZE 65536
 #define DATA_OFFSET (TPACKET2_HDRLEN - sizeof(struct sockaddr_ll))
 #define WAIT_MS 20
@@ -26,18 +27,19 @@
 struct packet_ring {
 	int fd;
 	uint8_t *slots;
+	size_t slot_size;
 	uint64_t head; /* slots given to the kernel so far */
 	uint64_t tail; /* of these, taken back */
 };
 
 static struct tpacket2_hdr *slot_header(const struct packet_ring *ring, uint64_t i)
 {
-	return (struct tpacket2_hdr *)(ring->slots + (i % SLOTS) * SLOT_SIZE);
+	return (struct tpacket2_hdr *)(ring->slots + (i % SLOTS) * ring->slot_size);
 }
 
 static uint8_t *slot_frame(const struct packet_ring *ring, uint64_t i)
 {
-	return ring->slots + (i % SLOTS) * SLOT_SIZE + DATA_OFFSET;
+	return ring->slots + (i % SLOTS) * ring->slot_size + DATA_OFFSET;
 }
 
 static uint32_t slot_status(const struct packet_ring *ring, uint64_t i)
@@ -51,14 +53,14 @@ static int set_option(const char *ifname, int fd, int option, const char *step, 
 	return setsockopt(fd, SOL_PACKET, option, value, len) ? fail(errno, ifname, step) : 0;
 }
 
-static int set_up(const char *ifname, int ifindex, int fd)
+static int set_up(const char *ifname, int ifindex, int fd, size_t slot_size)
 {
 	/* Protocol 0: this socket receives nothing, so it costs the receive path nothing. */
 	struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = ifindex};
 	struct tpacket_req request = {
 		.tp_block_size = BLOCK_SIZE,
-		.tp_block_nr = SLOTS * SLOT_SIZE / BLOCK_SIZE,
-		.tp_frame_size = SLOT_SIZE,
+		.tp_block_nr = SLOTS * slot_size / BLOCK_SIZE,
+		.tp_frame_size = slot_size,
 		.tp_frame_nr = SLOTS,
 	};
 	int version = TPACKET_V2, one = 1;
@@ -76,7 +78,7 @@ static int set_up(const char *ifname, int ifindex, int fd)
 	return result;
 }
 
-struct packet_ring *packet_ring_create(const char *ifname, int ifindex)
+struct packet_ring *packet_ring_create(const char *ifname, int ifindex, int frame_len)
 {
 	struct packet_ring *ring = calloc(1, sizeof(*ring));
 
@@ -84,14 +86,15 @@ struct packet_ring *packet_ring_create(const char *ifname, int ifindex)
 		fail(ENOMEM, ifname, "packet ring");
 		return NULL;
 	}
+	ring->slot_size = DATA_OFFSET + frame_len <= SLOT_SIZE ? SLOT_SIZE : SLOT_SIZE_JUMBO;
 	ring->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (ring->fd < 0) {
 		fail(errno, ifname, "packet socket");
 		goto free_ring;
 	}
-	if (set_up(ifname, ifindex, ring->fd))
+	if (set_up(ifname, ifindex, ring->fd, ring->slot_size))
 		goto close_fd;
-	ring->slots = mmap(NULL, SLOTS * SLOT_SIZE, PROT_READ | PROT_WRITE,
+	ring->slots = mmap(NULL, SLOTS * ring->slot_size, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_POPULATE, ring->fd, 0);
 	if (ring->slots == MAP_FAILED) {
 		fail(errno, ifname, "map packet ring");
@@ -109,7 +112,7 @@ void packet_ring_destroy(struct packet_ring *ring)
 {
 	if (!ring)
 		return;
-	munmap(ring->slots, SLOTS * SLOT_SIZE);
+	munmap(ring->slots, SLOTS * ring->slot_size);
 	close(ring->fd);
 	free(ring);
 }
@@ -134,11 +137,26 @@ static int take_back(struct generator_thread *thread, struct packet_ring *ring)
 	return 0;
 }
 
+/* How many frames may have been handed over by now. */
+static uint64_t find_due(struct generator_thread *thread, const struct packet_ring *ring)
+{
+	const struct generator *generator = thread->generator;
+
+	if (generator->step)
+		return pace_due(&thread->pace, generator->step, ring->head);
+	if (generator->spec->closed_loop)
+		return closed_loop_due(&thread->loop, ring->head);
+	return thread->share;
+}
+
 static void hand_over(struct generator_thread *thread, struct packet_ring *ring)
 {
 	const struct generator_spec *spec = thread->generator->spec;
 	uint64_t end = ring->head + spec->batch;
+	uint64_t due = find_due(thread, ring);
 
+	if (end > due)
+		end = due;
 	if (end > ring->tail + SLOTS)
 		end = ring->tail + SLOTS;
 	if (end > thread->share)
@@ -171,32 +189,42 @@ static void wait_for_slots(struct packet_ring *ring)
 	poll(&fd, 1, WAIT_MS);
 }
 
-/* Frames that were handed over are sent, also after a stop: until then the kernel owns the slots.
+/* Let the kernel send what it was handed; wait where it takes no more. */
+static int send_handed(struct generator_thread *thread, struct packet_ring *ring)
+{
+	uint64_t tail = ring->tail;
+	int result = kick(thread, ring);
+
+	if (!result)
+		result = take_back(thread, ring);
+	if (!result && ring->tail == tail)
+		wait_for_slots(ring);
+	return result;
+}
+
+/*
+ * Frames that were handed over are sent, also after a stop: until then the kernel owns the slots.
+ * Where none is due it spins, as a sleep would be longer than the time to the next one.
  */
 static int send_frames(struct generator_thread *thread)
 {
 	const struct generator *generator = thread->generator;
 	struct packet_ring *ring = thread->state;
-	int result;
+	int result = 0;
 
 	for (uint64_t i = 0; i < SLOTS; i++)
 		frame_fill(&generator->spec->frame, slot_frame(ring, i));
-	for (;;) {
+	while (!result) {
 		bool stopping = generator_stopping(generator);
-		uint64_t tail = ring->tail;
 
 		if (!stopping)
 			hand_over(thread, ring);
-		result = kick(thread, ring);
-		if (!result)
-			result = take_back(thread, ring);
-		if (result)
-			return result;
-		if (ring->tail == ring->head && (stopping || ring->head == thread->share))
-			return 0;
-		if (ring->tail == tail)
-			wait_for_slots(ring);
+		if (ring->tail != ring->head)
+			result = send_handed(thread, ring);
+		else if (stopping || ring->head == thread->share)
+			break;
 	}
+	return result;
 }
 
 static void read_sent(const struct generator_thread *thread, struct sent *sent)
@@ -215,10 +243,12 @@ static void destroy(struct generator *generator)
 static int create(struct generator *generator)
 {
 	for (size_t i = 0; i < generator->threads_len; i++) {
-		struct packet_ring *ring =
-			packet_ring_create(generator->ifname, generator->ifindex);
+		struct packet_ring *ring = packet_ring_create(generator->ifname, generator->ifindex,
+							      generator->spec->frame.frame_len);
 
 		generator->threads[i].state = ring;
+		if (generator->step)
+			generator->threads[i].paced = &generator->threads[i].pace;
 		if (!ring) {
 			destroy(generator);
 			return fail_result();

@@ -4,8 +4,11 @@
 
 struct packet_ring;
 
-/* A transmit ring of an AF_PACKET socket bound to the port; NULL after fail(). */
-struct packet_ring *packet_ring_create(const char *ifname, int ifindex);
+/*
+ * A transmit ring of an AF_PACKET socket bound to the port, for frames of so many bytes; NULL after
+ * fail().
+ */
+struct packet_ring *packet_ring_create(const char *ifname, int ifindex, int frame_len);
 void packet_ring_destroy(struct packet_ring *ring);
 
 #endif

@@ -16,6 +16,7 @@
 #include "error.h"
 #include "live_frames.h"
 #include "load.h"
+#include "frame.h"
 #include "packet_ring.h"
 #include "probe.h"
 #include "xsk.h"
@@ -112,7 +113,7 @@ static int try_live_frames(const struct link *link)
 
 static int try_af_packet(const struct link *link)
 {
-	struct packet_ring *ring = packet_ring_create(link->ifname, link->ifindex);
+	struct packet_ring *ring = packet_ring_create(link->ifname, link->ifindex, FRAME_LEN_MIN);
 
 	packet_ring_destroy(ring);
 	return ring ? 0 : fail_result();

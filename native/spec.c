@@ -21,8 +21,8 @@ const char *const attach_mode_names[] = {"native", "skb", NULL};
 static const char *const common_keys[] = {COMMON_KEYS, "case", "settle_s", "measure_s", NULL};
 static const char *const forward_keys[] = {"egress_ifname", NULL};
 static const char *const transmit_keys[] = {SENDING_KEYS, NULL};
-static const char *const generate_keys[] = {COMMON_KEYS, "generator",  "cpus",
-					    "batch",     SENDING_KEYS, NULL};
+static const char *const generate_keys[] = {COMMON_KEYS,   "generator", "cpus",       "rate_pps",
+					    "closed_loop", "batch",     SENDING_KEYS, NULL};
 
 static const struct {
 	unsigned int bit;

@@ -49,8 +49,10 @@ struct generator_spec {
 	int cpus[MAX_CPUS];
 	size_t cpus_len;
 	int batch;
-	int64_t count;  /* 0: until told to stop */
-	int64_t window; /* its id; NO_WINDOW */
+	int64_t count;    /* 0: until told to stop */
+	int64_t window;   /* its id; NO_WINDOW */
+	int64_t rate_pps; /* of all threads; 0: as fast as it goes */
+	int closed_loop;  /* frames on their way there and back; 0: as many as there are */
 	struct frame_spec frame;
 };
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "spec_section.h"
 
+#include "error.h"
 #include "frame.h"
+
+#define RATE_PPS_MAX 1000000000LL
+#define OUTSTANDING_MAX (1 << 16)
 
 const char *const generator_names[] = {"live-frames", "af-packet", NULL};
 
@@ -48,6 +52,44 @@ int parse_sending(const struct section *top, struct generator_spec *generator)
 	return result;
 }
 
+/* Nothing but a thread of our own can wait for what returns, and no two of them can share that. */
+static int parse_load(const struct section *top, struct generator_spec *generator)
+{
+	int result = 0;
+
+	if (json_object_get(top->object, "rate_pps"))
+		result = read_int(top, "rate_pps", 0, RATE_PPS_MAX, &generator->rate_pps);
+	if (!result && json_object_get(top->object, "closed_loop"))
+		result =
+			read_small(top, "closed_loop", 0, OUTSTANDING_MAX, &generator->closed_loop);
+	if (result)
+		return result;
+	if (generator->closed_loop && generator->kind == GENERATOR_LIVE_FRAMES)
+		return bad_value(top, "closed_loop", "allowed with live-frames: use af-packet");
+	if (generator->closed_loop && generator->cpus_len != 1)
+		return bad_value(top, "closed_loop", "allowed with more than one of cpus");
+	if (generator->closed_loop && generator->rate_pps)
+		return bad_value(top, "closed_loop", "allowed with a rate_pps");
+	/* The program that keeps time cannot end its call. */
+	if (generator->rate_pps && generator->count && generator->kind == GENERATOR_LIVE_FRAMES)
+		return bad_value(top, "rate_pps", "allowed with live-frames and a count");
+	return 0;
+}
+
+/* With two threads a window had two generators. */
+static int check_generator(const struct section *top, const struct generator_spec *generator)
+{
+	int frame_len = generator->frame.frame_len;
+
+	if (generator->window != NO_WINDOW && generator->cpus_len != 1)
+		return bad_value(top, "window", "allowed with more than one of cpus");
+	if (generator->kind == GENERATOR_LIVE_FRAMES && frame_len > LIVE_FRAME_LEN_MAX)
+		return fail_usage("spec", "frame.frame_len",
+				  "%d is not at most %d, what a live frame can be: use af-packet",
+				  frame_len, LIVE_FRAME_LEN_MAX);
+	return 0;
+}
+
 int parse_generator(const struct section *top, struct generator_spec *generator)
 {
 	int result = read_choice(top, "generator", generator_names, &generator->kind);
@@ -59,8 +101,7 @@ int parse_generator(const struct section *top, struct generator_spec *generator)
 		result = read_small(top, "batch", 1, 256, &generator->batch);
 	if (!result)
 		result = parse_sending(top, generator);
-	/* With two threads a window had two generators. */
-	if (!result && generator->window != NO_WINDOW && generator->cpus_len != 1)
-		result = bad_value(top, "window", "allowed with more than one of cpus");
-	return result;
+	if (!result)
+		result = parse_load(top, generator);
+	return result ? result : check_generator(top, generator);
 }
