@@ -9,9 +9,10 @@ static const struct {
 } tables[] = {
 	{cases_xdp, &cases_xdp_len},
 	{cases_xsk, &cases_xsk_len},
+	{cases_ring, &cases_ring_len},
 };
 
-const char *const role_names[] = {"sink", "forward", "transmit", "generate", NULL};
+const char *const role_names[] = {"sink", "forward", "transmit", "generate", "ring", NULL};
 
 const struct test_case *case_at(size_t index)
 {

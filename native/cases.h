@@ -10,7 +10,7 @@
 struct app_ops;
 struct work;
 
-enum role { ROLE_SINK, ROLE_FORWARD, ROLE_TRANSMIT, ROLE_GENERATE };
+enum role { ROLE_SINK, ROLE_FORWARD, ROLE_TRANSMIT, ROLE_GENERATE, ROLE_RING };
 
 #define ROLE_BIT(role) (1u << (role))
 
@@ -42,6 +42,8 @@ extern const struct test_case cases_xdp[];
 extern const size_t cases_xdp_len;
 extern const struct test_case cases_xsk[];
 extern const size_t cases_xsk_len;
+extern const struct test_case cases_ring[]; /* in the order of enum ring_kind */
+extern const size_t cases_ring_len;
 
 const struct test_case *find_case(const char *name);
 

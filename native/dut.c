@@ -3,11 +3,11 @@
 #include <errno.h>
 
 #include "app.h"
-#include "clock.h"
 #include "command.h"
 #include "drain.h"
 #include "dut_port.h"
 #include "error.h"
+#include "measure.h"
 #include "out.h"
 #include "trial.h"
 
@@ -30,8 +30,9 @@ static int say_stopped(struct dut *dut)
 }
 
 /* Like command_wait(), and an application that ends by itself is told meanwhile. */
-static int wait_for_command(struct dut *dut, int64_t at_ns, enum command *next)
+static int wait_for_dut(void *context, int64_t at_ns, enum command *next)
 {
+	struct dut *dut = context;
 	int result;
 
 	do {
@@ -39,30 +40,6 @@ static int wait_for_command(struct dut *dut, int64_t at_ns, enum command *next)
 		if (!result && *next == COMMAND_EVENT)
 			result = say_stopped(dut);
 	} while (!result && *next == COMMAND_EVENT);
-	return result;
-}
-
-/* Wait for a time and sample; `next` is COMMAND_TIMEOUT unless a command came first. */
-static int sample_at(struct dut *dut, const char *phase, int64_t at_ns, enum command *next)
-{
-	int result = wait_for_command(dut, at_ns, next);
-
-	if (!result && *next == COMMAND_GO)
-		result = fail_usage("stdin", "command", "go, but it is going already");
-	if (!result && *next == COMMAND_TIMEOUT)
-		result = sampler_sample(&dut->sampler, phase);
-	return result;
-}
-
-/* Sample at a time and at every interval after it, until just before the other time. */
-static int sample_phase(struct dut *dut, const char *phase, int64_t at_ns, int64_t end_ns,
-			enum command *next)
-{
-	int result = 0;
-
-	for (; !result && *next == COMMAND_TIMEOUT && at_ns < end_ns;
-	     at_ns += dut->spec->interval_ns)
-		result = sample_at(dut, phase, at_ns, next);
 	return result;
 }
 
@@ -76,27 +53,15 @@ static void go(struct dut *dut)
 	dut->ops->go(dut->app);
 }
 
-static int measure(struct dut *dut, enum command *next)
+static int measure_port(struct dut *dut, enum command *next)
 {
-	int64_t settle_ns, measure_ns, end_ns;
 	/* The tester's link went down after we were ready, and then ours at the same cable. */
 	int result = port_wait_for_carrier(&dut->port);
 
-	if (!result)
-		go(dut);
-	settle_ns = now_ns();
-	measure_ns = settle_ns + dut->spec->settle_ns;
-	end_ns = measure_ns + dut->spec->measure_ns;
-	*next = COMMAND_TIMEOUT;
-	if (!result)
-		result = sample_phase(dut, "settle", settle_ns, measure_ns, next);
-	if (!result)
-		result = sample_phase(dut, "measure", measure_ns, end_ns, next);
-	if (!result && *next == COMMAND_TIMEOUT)
-		result = sample_at(dut, "measure", end_ns, next);
-	if (!result && *next == COMMAND_TIMEOUT)
-		result = out_line(json_pack("{s:b}", "measured", 1));
-	return result;
+	if (result)
+		return result;
+	go(dut);
+	return measure(&dut->sampler, dut->spec, wait_for_dut, dut, next);
 }
 
 static int stop(struct dut *dut)
@@ -138,11 +103,11 @@ static int run(struct dut *dut)
 	if (!result)
 		result = trial_ready(&dut->port, &dut->sampler, extra);
 	if (!result)
-		result = wait_for_command(dut, NO_DEADLINE, &next);
+		result = wait_for_dut(dut, NO_DEADLINE, &next);
 	while (!result && next != COMMAND_FINISH) {
 		if (next == COMMAND_GO && !gone) {
 			gone = true;
-			result = measure(dut, &next);
+			result = measure_port(dut, &next);
 			if (next != COMMAND_TIMEOUT)
 				continue; /* a command came before the end */
 		} else if (next == COMMAND_STOP) {
@@ -151,7 +116,7 @@ static int run(struct dut *dut)
 			result = fail_usage("stdin", "command", "go, but it has gone already");
 		}
 		if (!result)
-			result = wait_for_command(dut, NO_DEADLINE, &next);
+			result = wait_for_dut(dut, NO_DEADLINE, &next);
 	}
 	return result ? result : trial_done(&dut->port, &dut->sampler);
 }

@@ -19,6 +19,8 @@ const char *const attach_mode_names[] = {"native", "skb", NULL};
 #define SENDING_KEYS "count", "frame", "window"
 
 static const char *const common_keys[] = {COMMON_KEYS, "case", "settle_s", "measure_s", NULL};
+static const char *const ring_keys[] = {"role",     "interval_s", "sampler_cpu", "case",
+					"settle_s", "measure_s",  NULL};
 static const char *const forward_keys[] = {"egress_ifname", NULL};
 static const char *const transmit_keys[] = {SENDING_KEYS, NULL};
 static const char *const generate_keys[] = {COMMON_KEYS,   "generator", "cpus",       "rate_pps",
@@ -30,6 +32,7 @@ static const struct {
 	int (*parse)(const struct section *top, struct spec *spec);
 } sections[] = {
 	{SECTION_XSK, "xsk", parse_xsk},
+	{SECTION_RING, "ring", parse_ring},
 };
 
 #define SECTIONS_LEN (sizeof(sections) / sizeof(sections[0]))
@@ -69,17 +72,23 @@ static int parse_case(const struct section *top, struct spec *spec)
 		       : fail_case(top, spec->role);
 }
 
-static int parse_common(const struct section *top, struct spec *spec)
+static int parse_port(const struct section *top, struct spec *spec)
 {
 	int result = read_string(top, "ifname", spec->ifname, sizeof(spec->ifname));
+
+	return result ? result
+		      : read_choice(top, "attach_mode", attach_mode_names, &spec->attach_mode);
+}
+
+static int parse_common(const struct section *top, struct spec *spec)
+{
+	int result = spec->role == ROLE_RING ? 0 : parse_port(top, spec);
 
 	spec->interval_ns = DEFAULT_INTERVAL_NS;
 	if (!result && json_object_get(top->object, "interval_s"))
 		result = read_seconds(top, "interval_s", 0.001, HOUR_S, &spec->interval_ns);
 	if (!result)
 		result = read_small(top, "sampler_cpu", 0, MAX_CPUS - 1, &spec->sampler_cpu);
-	if (!result)
-		result = read_choice(top, "attach_mode", attach_mode_names, &spec->attach_mode);
 	return result;
 }
 
@@ -93,7 +102,7 @@ static size_t add_keys(const char **keys, size_t len, const char *const *more)
 static int check_dut_keys(const struct section *top, const struct spec *spec)
 {
 	const char *keys[KEYS_MAX] = {NULL};
-	size_t len = add_keys(keys, 0, common_keys);
+	size_t len = add_keys(keys, 0, spec->role == ROLE_RING ? ring_keys : common_keys);
 
 	if (spec->role == ROLE_FORWARD)
 		len = add_keys(keys, len, forward_keys);

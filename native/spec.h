@@ -37,6 +37,21 @@ struct xsk_spec {
 	int frame_size;
 };
 
+enum ring_fill { FILL_EMPTY, FILL_HALF, FILL_FULL };
+enum ring_faster { FASTER_NONE, FASTER_PRODUCER, FASTER_CONSUMER };
+
+extern const char *const ring_fill_names[];
+extern const char *const ring_faster_names[];
+
+struct ring_spec {
+	int size;
+	int batch;
+	int fill;
+	int faster;
+	int producer_cpu;
+	int consumer_cpu;
+};
+
 struct frame_spec {
 	uint8_t dst_mac[6];
 	uint8_t src_mac[6];
@@ -59,7 +74,7 @@ struct generator_spec {
 struct spec {
 	int role;
 	const struct test_case *test_case; /* NULL for ROLE_GENERATE */
-	char ifname[IF_NAMESIZE];
+	char ifname[IF_NAMESIZE];          /* ROLE_RING: no port */
 	char egress_ifname[IF_NAMESIZE];
 	int64_t interval_ns;
 	int64_t settle_ns;
@@ -67,6 +82,7 @@ struct spec {
 	int sampler_cpu;
 	int attach_mode;
 	struct xsk_spec xsk;
+	struct ring_spec ring;
 	struct generator_spec generator; /* ROLE_TRANSMIT: frame, count and window of it */
 };
 

@@ -8,6 +8,7 @@
 /* The sections of a spec, each parsed in a file of its own. The argument is the whole spec, so that
  * a section may be absent. */
 int parse_xsk(const struct section *top, struct spec *spec);
+int parse_ring(const struct section *top, struct spec *spec);
 
 /* What is sent: `frame`, `count` and `window`; for generators and for cases that transmit. */
 int parse_sending(const struct section *top, struct generator_spec *generator);

@@ -63,5 +63,12 @@ int trial_run(void)
 	if (result)
 		return result;
 	load_raise_memlock();
-	return spec.role == ROLE_GENERATE ? generate_run(&spec) : dut_run(&spec);
+	switch (spec.role) {
+	case ROLE_GENERATE:
+		return generate_run(&spec);
+	case ROLE_RING:
+		return ring_run(&spec);
+	default:
+		return dut_run(&spec);
+	}
 }

@@ -13,6 +13,7 @@ int trial_run(void);
 /* The roles; each is one file. */
 int dut_run(const struct spec *spec);
 int generate_run(const struct spec *spec);
+int ring_run(const struct spec *spec);
 
 /* Print the start edge, then that we are ready. Steals `extra`, what the role adds to the message.
  */
