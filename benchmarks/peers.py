@@ -28,7 +28,8 @@ from xdprepro.cases import Case
 from xdprepro.errors import XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.sample import format_agent_error, parse_stream
-from xdprepro.trial import AGENT, ANSWER_S, Cpus, dut_spec, generator_spec, plan_cpus, read_probe
+from xdprepro.specs import Cpus, make_dut_spec, make_tester_spec, plan_cpus
+from xdprepro.trial import AGENT, ANSWER_S, read_probe
 
 OURS = {"drop": "xdp.drop.no-touch", "tx": "xdp.tx.swap-macs", "redirect-map": "xdp.redirect-map.swap-macs"}
 BARE = {"drop": "bare.drop", "tx": "bare.tx.swap-macs", "redirect-map": "bare.redirect-map.swap-macs"}
@@ -152,7 +153,7 @@ def start_sink(netns: str | None, spec: dict[str, Any]) -> Iterator[None]:
 def start_agent(bench: Bench, op: str, name: str) -> Iterator[None]:
     """Our agent with our program or the bare one."""
     case = Case(OURS[op], frame_len=bench.frame_len, settle_s=600.0, interval_s=1.0)
-    spec = dut_spec(bench.lab, case, bench.cpus, []) | {"case": (OURS if name == "ours" else BARE)[op]}
+    spec = make_dut_spec(bench.lab, case, bench.cpus, []) | {"case": (OURS if name == "ours" else BARE)[op]}
     if op == "redirect-map":
         spec["egress_ifname"] = EGRESS
     with start_sink(bench.lab.dut.netns, spec):
@@ -183,7 +184,7 @@ def generate(bench: Bench) -> Result:
     case = Case(OURS["drop"], frame_len=bench.frame_len, generator=bench.generator, interval_s=0.02)
     messages: list[Mapping[str, Any]] = []
     with cmd.start_process([str(AGENT), "trial"], netns=bench.lab.tester.netns) as agent:
-        agent.send(generator_spec(bench.lab, case, bench.cpus))
+        agent.send(make_tester_spec(bench.lab, case, bench.cpus))
         messages += listen(agent, "ready")
         agent.send({"cmd": "go"})
         end_s = time.monotonic() + SETTLE_S + bench.measure_s

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from xdprepro.bench import check_port, find_missing, resolve_generator
+from xdprepro.bench import check_port, resolve_generator
 from xdprepro.cases import Case
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
-from xdprepro.trial import dut_spec, generator_spec, plan_cpus
+from xdprepro.needs import find_missing
+from xdprepro.specs import make_dut_spec, make_tester_spec, plan_cpus
 
 DROP = Case("xdp.drop.no-touch", generator="live-frames")
 XSK = Case("xsk.rxdrop", generator="live-frames")
@@ -30,7 +31,7 @@ def probe(ifname: str, **missing: str) -> dict[str, Any]:
     """A port that can do everything but what is named, with the reason."""
     names = ("xdp_native", "xdp_skb", "xsk_copy", "xsk_zero_copy", "live_frames", "af_packet")
     can = {name: {"ok": False, "reason": missing[name]} if name in missing else {"ok": True} for name in names}
-    return {"ifname": ifname, "mtu": 1500, "rx_queues": 2, "can": can}
+    return {"ifname": ifname, "mtu": 1500, "rx_queues": 2, "tx_queues": 2, "cpus": [0, 1], "can": can}
 
 
 def test_everything_there_means_nothing_missing() -> None:
@@ -107,14 +108,14 @@ def test_generator_asked_for_is_kept() -> None:
 
 def test_cpus_are_apart_where_there_are_enough() -> None:
     two = plan_cpus([0, 1], DROP)
-    assert (two.sampler, two.app, two.generators) == (0, 0, (1,))
+    assert (two.sampler, two.apps, two.generators) == (0, (0,), (1,))
     four = plan_cpus([0, 1, 2, 3], replace(DROP, generators=2))
-    assert (four.sampler, four.app, four.generators) == (0, 1, (2, 3))
+    assert (four.sampler, four.apps, four.generators) == (0, (1,), (2, 3))
 
 
 def test_a_single_cpu_does_everything() -> None:
     one = plan_cpus([0], DROP)
-    assert (one.sampler, one.app, one.generators) == (0, 0, (0,))
+    assert (one.sampler, one.apps, one.generators) == (0, (0,), (0,))
 
 
 def test_more_generators_than_cpus_is_an_error_with_both_numbers() -> None:
@@ -125,7 +126,7 @@ def test_more_generators_than_cpus_is_an_error_with_both_numbers() -> None:
 
 def test_specs_say_what_the_case_says() -> None:
     cpus = plan_cpus([0, 1], XSK)
-    spec = dut_spec(LAB, replace(XSK, xsk_ring_rx=512, wakeup="poll"), cpus, [0, 1])
+    spec = make_dut_spec(LAB, replace(XSK, xsk_ring_rx=512, wakeup="poll"), cpus, [0, 1])
     assert spec["role"] == "sink"
     assert spec["xsk"] == {
         "bind_mode": "copy",
@@ -138,8 +139,8 @@ def test_specs_say_what_the_case_says() -> None:
         "frames": 1024,
         "frame_size": 2048,
     }
-    assert "xsk" not in dut_spec(LAB, DROP, cpus, [0, 1])
-    tester = generator_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)
+    assert "xsk" not in make_dut_spec(LAB, DROP, cpus, [0, 1])
+    tester = make_tester_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)
     assert tester["frame"] == {
         "dst_mac": "02:00:00:00:00:01",
         "src_mac": "02:00:00:00:00:02",

@@ -22,6 +22,8 @@ FLOORS = {
         "exact",
         "compare",
         "costs",
+        "specs",
+        "needs",
         "table",
         "explain",
         "differences",

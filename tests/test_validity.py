@@ -59,7 +59,7 @@ def test_time_of_another_cpu_is_not_the_packets() -> None:
 def test_a_generator_of_af_packet_is_in_user_space_by_right() -> None:
     case = replace(DROP, generator="af-packet")
     run = make_run([with_ticks(case, user=50)], [case])
-    params: dict[str, Any] = {**run.cases[case.id], "cpus": {"sampler": 1, "app": 1, "generators": [0]}}
+    params: dict[str, Any] = {**run.cases[case.id], "cpus": {"sampler": 1, "apps": [1], "generators": [0]}}
     found = validity.find_flags(run.trials[0], params, close_trial(run.trials[0], run))
     assert validity.flag_names(found) == ()
     stolen = with_ticks(case, user=50, steal=10)

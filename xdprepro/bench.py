@@ -16,9 +16,11 @@ from xdprepro import archive, fingerprint, provision, validity
 from xdprepro.cases import Case
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.lab import Lab
+from xdprepro.needs import find_missing
 from xdprepro.sample import Run, TrialKey, parse_journal
+from xdprepro.specs import Cpus, plan_cpus
 from xdprepro.suite import Slot, Suite
-from xdprepro.trial import Cpus, plan_cpus, read_agent_version, read_probe, run_trial
+from xdprepro.trial import read_agent_version, read_probe, run_trial
 
 ROOT = Path(__file__).parent.parent
 OVERHEAD_S = 0.5  # starting and stopping the agents of one trial: a first guess, for the time left
@@ -115,30 +117,6 @@ def resolve_generator(case: Case, tester: Mapping[str, Any]) -> Case:
         return case
     live = case.attach_mode == "native" and tester["can"]["live_frames"]["ok"]
     return replace(case, generator="live-frames" if live else "af-packet")
-
-
-def find_missing(case: Case, dut: Mapping[str, Any], tester: Mapping[str, Any]) -> str:
-    """Why this case cannot run on these ports, or nothing."""
-    wanted = [("DUT", dut, f"xdp_{case.attach_mode}"), ("tester", tester, "xdp_native")]
-    wanted.append(("tester", tester, case.generator.replace("-", "_")))
-    if case.kind.uses_xsk:
-        wanted.append(("DUT", dut, f"xsk_{case.bind_mode.replace('-', '_')}"))
-    for end, probe, capability in wanted:
-        answer = probe["can"].get(capability, {"ok": False, "reason": "the agent did not try it"})
-        if not answer["ok"]:
-            name = capability.replace("_", " ")
-            return (
-                f"{end} {probe['ifname']} (MTU {probe['mtu']}) has no {name}: {answer.get('reason', 'no reason given')}"
-            )
-    # 14 bytes of Ethernet header are not part of the MTU.
-    if case.frame_len > dut["mtu"] + 14:
-        return f"DUT {dut['ifname']} has MTU {dut['mtu']}, frame_len {case.frame_len} needs {case.frame_len - 14}"
-    # veth's counters are plain additions, and two CPUs that send into one queue lose some.
-    if case.generators > dut["rx_queues"]:
-        return (
-            f"DUT {dut['ifname']} has {dut['rx_queues']} receive queues, generators = {case.generators} needs as many"
-        )
-    return ""
 
 
 def run_suite(

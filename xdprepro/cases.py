@@ -253,7 +253,14 @@ def complete_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a case, of an older archive, too: what it does not name is as usual, times excepted."""
     named = {name: renamed(name, value) for name, value in params.items()}
     case = make_case({name: value for name, value in named.items() if name in ("case", *PARAMETERS)})
-    return {name: value for name, value in case.params().items() if name not in TIMES} | named
+    filled = {name: value for name, value in case.params().items() if name not in TIMES} | named
+    return filled | ({"cpus": _complete_cpus(params["cpus"])} if "cpus" in params else {})
+
+
+def _complete_cpus(cpus: Mapping[str, Any]) -> dict[str, Any]:
+    """Older archives know one application, and no cpumap."""
+    apps = {"apps": [cpus["app"]], "remotes": []} if "app" in cpus else {}
+    return {key: value for key, value in cpus.items() if key != "app"} | apps
 
 
 def _field(name: str) -> str:

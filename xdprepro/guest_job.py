@@ -8,14 +8,14 @@ from typing import Any
 from xdprepro import guest
 from xdprepro.cases import Case
 from xdprepro.lab import Lab
-from xdprepro.trial import Cpus, dut_spec, generator_spec
+from xdprepro.specs import make_dut_spec, make_tester_spec, plan_cpus
 
 # Packets of the windows of a counted case: one in which the kernel's allocators grow to what it takes, then the short
-# and the long one. Those of a socket fit into its ring, so that none is lost while the application waits for the CPU.
+# and the long one. Those that wait for another task fit into its queue, so that none is lost until it has the CPU.
 WINDOWS = (2048, 2048, 8192)
-SOCKET_WINDOWS = (512, 512, 1536)
+WAITING_WINDOWS = (512, 512, 1536)
 QUIET_S = 3600.0  # between two samples of a counted trial, so that none falls into its window
-ONE_CPU = Cpus(sampler=0, app=0, generators=(0,))
+ONLY_CPU = (0,)
 # The JIT is what everybody runs; its addresses are what names a program.
 SYSCTLS = {"net/core/bpf_jit_enable": "1", "net/core/bpf_jit_kallsyms": "1"}
 
@@ -69,17 +69,23 @@ class Report:
 
 
 def counted(case: Case) -> Case:
-    """The case as a guest with one CPU can count it: a spinning application would keep the generator off it."""
-    return replace(case, wakeup="poll") if case.kind.uses_xsk else case
+    """The case as a guest with one CPU can count it: an application that spins would keep the generator off it."""
+    return replace(case, wakeup="poll", packet_wakeup="poll")
 
 
 def plan_slots(cells: Iterable[Cell], *, counting: bool, trials: int = 1) -> tuple[Slot, ...]:
     """The trials of one boot, case by case: its windows, or as many measurements of a rate."""
     slots: list[Slot] = []
     for cell in cells:
-        windows = SOCKET_WINDOWS if cell.case.kind.uses_xsk else WINDOWS
-        slots += [Slot(cell, n, packets) for n, packets in enumerate(windows if counting else (0,) * trials)]
+        packets_of = windows_of(cell.case) if counting else (0,) * trials
+        slots += [Slot(cell, n, packets) for n, packets in enumerate(packets_of)]
     return tuple(slots)
+
+
+def windows_of(case: Case) -> tuple[int, ...]:
+    """The packets of each window of a counted case."""
+    waiting = case.has("remote") or (case.kind.in_app and case.role != "transmit")
+    return WAITING_WINDOWS if waiting else WINDOWS
 
 
 def make_job(lab: Lab, port: str, slots: Sequence[Slot]) -> dict[str, Any]:
@@ -99,24 +105,30 @@ def make_job(lab: Lab, port: str, slots: Sequence[Slot]) -> dict[str, Any]:
 
 def _make_trial(lab: Lab, port: str, number: int, slot: Slot) -> dict[str, Any]:
     case = slot.cell.case
-    dut = dut_spec(lab, case, ONE_CPU, range(lab.queues))
-    tester = generator_spec(lab, case, ONE_CPU)
+    cpus = plan_cpus(ONLY_CPU, case)
+    dut = make_dut_spec(lab, case, cpus, range(lab.queues))
+    tester = make_tester_spec(lab, case, cpus)
     if slot.packets:
-        dut |= {"settle_s": 0.0, "measure_s": QUIET_S, "interval_s": QUIET_S}
-        tester |= {"interval_s": QUIET_S, "count": slot.packets, "window": number}
-    ways = testers_for(case, port)
-    return {
-        "slot": number,
-        "dut": dut,
-        "tester": [tester | {"attach_mode": mode, "generator": generator} for mode, generator in ways],
-    }
+        sending = {"count": slot.packets, "window": number}
+        quiet = {"interval_s": QUIET_S}
+        never = {"settle_s": 0.0, "measure_s": QUIET_S, **quiet}
+        sends = case.role == "transmit"
+        dut |= never | (sending if sends else {})
+        tester |= never if sends else quiet | sending
+    return {"slot": number, "dut": dut, "tester": [tester | way for way in testers_for(case, port)]}
 
 
-def testers_for(case: Case, port: str) -> tuple[tuple[str, str], ...]:
+def testers_for(case: Case, port: str) -> tuple[dict[str, str], ...]:
     """Attach modes and generators to try; where the driver has no native XDP, skb mode counts what comes back."""
-    generators = generators_for(case, port)
-    native = [("native", one) for one in generators if "native" in guest.PORTS[port].attach_modes]
-    return (*native, *(("skb", one) for one in generators if one == "af-packet"))
+    modes = [mode for mode in ("native", "skb") if mode in ("skb", *guest.PORTS[port].attach_modes)]
+    if case.role == "transmit":
+        return tuple({"attach_mode": mode} for mode in modes)
+    return tuple(
+        {"attach_mode": mode, "generator": generator}
+        for mode in modes
+        for generator in generators_for(case, port)
+        if mode == "native" or generator == "af-packet"
+    )
 
 
 def generators_for(case: Case, port: str) -> tuple[str, ...]:
@@ -155,9 +167,9 @@ def case_params(cell: Cell, *, counting: bool) -> dict[str, Any]:
 
     The generator is what was asked for; which one an `auto` came to stands in each trial.
     """
-    params = cell.case.params() | {"port": cell.port, "cpus": asdict(ONE_CPU)}
+    params = cell.case.params() | {"port": cell.port, "cpus": asdict(plan_cpus(ONLY_CPU, cell.case))}
     if counting:
         for key in ("settle_s", "measure_s", "interval_s"):
             del params[key]
-        params["packets"] = list(SOCKET_WINDOWS if cell.case.kind.uses_xsk else WINDOWS)
+        params["packets"] = list(windows_of(cell.case))
     return params

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One trial: an agent on the DUT, one on the tester, and every line they say handed on (docs/protocol.md)."""
+"""One trial: an agent on the DUT, mostly one on the tester, and every line they say handed on (docs/protocol.md)."""
 
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xdprepro import cmd
 from xdprepro.cases import Case
-from xdprepro.errors import UNAVAILABLE, XdpreproError
+from xdprepro.errors import XdpreproError
 from xdprepro.lab import Host, Lab
 from xdprepro.sample import format_agent_error
+from xdprepro.specs import Cpus, make_dut_spec, make_tester_spec
 
 AGENT = Path(__file__).parent.parent / "native/build/xdprepro-agent"
 ANSWER_S = 15.0  # the longest wait for an answer that does no measuring
@@ -22,26 +23,37 @@ ANSWER_S = 15.0  # the longest wait for an answer that does no measuring
 Keep = Callable[[str, Mapping[str, Any]], None]
 
 
+# How the ends are told to end, in this order, and what each answers; `finish` is the last that an agent hears.
+Order = tuple[str, str, str]
+GENERATED: tuple[Order, ...] = (
+    ("tester", "stop", "stopped"),
+    ("dut", "stop", "drained"),
+    ("tester", "finish", "done"),
+    ("dut", "finish", "done"),
+)
+TRANSMITTED: tuple[Order, ...] = (
+    ("dut", "stop", "drained"),
+    ("tester", "stop", "drained"),
+    ("tester", "finish", "done"),
+    ("dut", "finish", "done"),
+)
+ALONE: tuple[Order, ...] = (("dut", "stop", "drained"), ("dut", "finish", "done"))
+
+
 @dataclass(frozen=True, slots=True)
-class Cpus:
-    """Which CPU does what: one samples, the last ones generate, one runs the AF_XDP application."""
+class Course:
+    """Who takes part in a trial, in the order in which they start and go: who receives is there before who sends."""
 
-    sampler: int
-    app: int
-    generators: tuple[int, ...]
+    sides: tuple[str, ...]
+    orders: tuple[Order, ...]
 
 
-def plan_cpus(cpus: Sequence[int], case: Case) -> Cpus:
-    """Generators on the last CPUs, the application before them where there is room, the sampler on the first."""
-    if case.generators > len(cpus):
-        raise XdpreproError(
-            f"{case.id}: generators = {case.generators}, this machine has {len(cpus)} CPUs online",
-            hint=f"set generators to {len(cpus)} or less",
-            status=UNAVAILABLE,
-        )
-    generators = tuple(cpus[-case.generators :])
-    others = [cpu for cpu in cpus if cpu not in generators] or list(cpus)
-    return Cpus(sampler=others[0], app=others[-1], generators=generators)
+COURSES: Mapping[str, Course] = {
+    "sink": Course(("dut", "tester"), GENERATED),
+    "forward": Course(("dut", "tester"), GENERATED),
+    "transmit": Course(("tester", "dut"), TRANSMITTED),
+    "ring": Course(("dut",), ALONE),
+}
 
 
 def read_probe(host: Host) -> dict[str, Any]:
@@ -54,77 +66,30 @@ def read_agent_version() -> dict[str, Any]:
     return _ask_agent(["version"], netns=None)
 
 
-def dut_spec(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int]) -> dict[str, Any]:
-    """The spec of the agent under test."""
-    spec: dict[str, Any] = {
-        "role": case.kind.role,
-        "case": case.case,
-        "ifname": lab.dut.ifname,
-        "attach_mode": case.attach_mode,
-        "settle_s": case.settle_s,
-        "measure_s": case.measure_s,
-        "interval_s": case.interval_s,
-        "sampler_cpu": cpus.sampler,
-    }
-    if case.kind.uses_xsk:
-        spec["xsk"] = {
-            "bind_mode": case.bind_mode,
-            "queues": list(queues),
-            "app_cpu": cpus.app,
-            "wakeup": "poll" if case.wakeup == "poll" else "busy",
-            "batch": case.xsk_batch,
-            "ring_rx": case.xsk_ring_rx,
-            "ring_fill": case.xsk_ring_rx * 2,
-            "frames": case.xsk_ring_rx * 2,
-            "frame_size": 2048 if case.frame_len <= 1536 else 4096,
-        }
-    return spec
-
-
-def generator_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
-    """The spec of the generator; it also counts what comes back."""
-    return {
-        "role": "generate",
-        "ifname": lab.tester.ifname,
-        "attach_mode": "native",
-        "interval_s": case.interval_s,
-        "sampler_cpu": cpus.sampler,
-        "generator": case.generator,
-        "cpus": list(cpus.generators),
-        "batch": case.generator_batch,
-        "count": 0,
-        "frame": {
-            "dst_mac": lab.dut.mac,
-            "src_mac": lab.tester.mac,
-            "frame_len": case.frame_len,
-            "flows": case.flows,
-        },
-    }
-
-
 def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Keep) -> None:
     """Measure once; an error says which end failed at what. `keep` gets every message, with the side that said it."""
+    course = COURSES[case.role]
+    specs = {"dut": make_dut_spec(lab, case, cpus, queues), "tester": make_tester_spec(lab, case, cpus)}
     with ExitStack() as stack:
         stack.enter_context(_start_on(cpus.sampler))
         agents: dict[str, cmd.Process] = {}
-        specs = {"dut": dut_spec(lab, case, cpus, queues), "tester": generator_spec(lab, case, cpus)}
-        for side, host in (("dut", lab.dut), ("tester", lab.tester)):
-            agents[side] = stack.enter_context(cmd.start_process([str(AGENT), "trial"], netns=host.netns))
+        for side in course.sides:
+            agents[side] = stack.enter_context(_start_agent(lab, side, case))
             agents[side].send(specs[side])
             _await(agents, side, "ready", ANSWER_S, keep)
-        for side in ("dut", "tester"):
+        for side in course.sides:
             agents[side].send({"cmd": "go"})
         _await(agents, "dut", "measured", case.settle_s + case.measure_s + ANSWER_S, keep)
-        for side, order, answer in (
-            ("tester", "stop", "stopped"),
-            ("dut", "stop", "drained"),
-            ("tester", "finish", "done"),
-            ("dut", "finish", "done"),
-        ):
+        for side, order, answer in course.orders:
             agents[side].send({"cmd": order})
             _await(agents, side, answer, ANSWER_S, keep)
             if answer == "done":
                 del agents[side]  # it ends now, which is no news
+
+
+def _start_agent(lab: Lab, side: str, case: Case) -> AbstractContextManager[cmd.Process]:
+    host = lab.dut if side == "dut" else lab.tester
+    return cmd.start_process([str(AGENT), "ring" if case.role == "ring" else "trial"], netns=host.netns)
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
     Time is in ticks of 10 ms as a rule, so a single one says nothing.
     """
     cpus = params.get("cpus", {})
-    users = {cpus.get("app")} if kind_of(params).uses_xsk else set()
+    users = set(cpus.get("apps", ())) if kind_of(params).app else set()
     users |= set(cpus.get("generators", ())) if params["generator"] == "af-packet" else set()
     for cpu in {int(found[1]) for name in delta if delta[name] and (found := PROGRAM_CPU.match(name))}:
         ticks = {kind: delta.get(f"proc_stat.cpu{cpu}.{kind}", 0) for kind in TICKS}

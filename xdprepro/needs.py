@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a case needs of the ports and the machine, and which of it the probes say is not there."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xdprepro.cases import Case
+
+Probe = Mapping[str, Any]
+
+ETHERNET_BYTES = 14  # of a frame, which are no part of the MTU
+
+
+def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
+    """Why this case cannot run on these ports, or nothing."""
+    if not case.kind.has_tester:
+        return next(_missing_cpus(case, dut), "")
+    ends = (("DUT", dut, dut_capabilities(case)), ("tester", tester, tester_capabilities(case)))
+    for end, probe, capabilities in ends:
+        for capability in capabilities:
+            answer = probe["can"].get(capability, {"ok": False, "reason": "the agent did not try it"})
+            if not answer["ok"]:
+                reason = answer.get("reason", "no reason given")
+                return f"{end} {probe['ifname']} (MTU {probe['mtu']}) has no {capability.replace('_', ' ')}: {reason}"
+    return next((reason for find in (_missing_on_the_port, _missing_cpus) for reason in find(case, dut)), "")
+
+
+def dut_capabilities(case: Case) -> tuple[str, ...]:
+    """The keys of a probe's `can` that must be true of the DUT."""
+    attach = "multi_buffer" if case.frags and case.attach_mode == "native" else f"xdp_{case.attach_mode}"
+    wanted = {
+        attach: bool(case.attach_mode),
+        f"xsk_{case.bind_mode.replace('-', '_')}": bool(case.bind_mode),
+        "busy_poll": case.wakeup == "busy-poll",
+        "huge_pages": case.huge_pages,
+        "redirect_multi": case.has("fanout"),
+        "redirect_cpu": case.has("remote"),
+        "af_packet": case.has("packet_batch"),
+        "pmu": case.pass_ == "pmu",
+    }
+    return tuple(name for name, needed in wanted.items() if needed)
+
+
+def tester_capabilities(case: Case) -> tuple[str, ...]:
+    """The same of the tester, which has a program of its own to count what comes to it."""
+    attach = "multi_buffer" if case.frags else "xdp_native"
+    return (attach, case.generator.replace("-", "_")) if case.generator else (attach,)
+
+
+def _missing_on_the_port(case: Case, dut: Probe) -> Iterator[str]:
+    name = f"DUT {dut['ifname']}"
+    if case.frame_len > dut["mtu"] + ETHERNET_BYTES:
+        yield f"{name} has MTU {dut['mtu']}, frame_len {case.frame_len} needs {case.frame_len - ETHERNET_BYTES}"
+    # veth's counters are plain additions, and two CPUs that send into one queue lose some.
+    if case.generators > dut["rx_queues"]:
+        yield f"{name} has {dut['rx_queues']} receive queues, generators = {case.generators} needs as many"
+    if case.xsk_queues > dut["rx_queues"]:
+        yield f"{name} has {dut['rx_queues']} receive queues, xsk_queues = {case.xsk_queues} needs as many"
+
+
+def _missing_cpus(case: Case, dut: Probe) -> Iterator[str]:
+    have = len(dut["cpus"])
+    for what, wanted in (
+        ("generators", case.generators),
+        ("remote_cpus", case.remote_cpus),
+        ("xsk_threads", case.xsk_threads),
+        ("a ring between two threads", 2 if case.role == "ring" else 0),
+    ):
+        if wanted > have:
+            yield f"the machine has {have} CPUs, {what} needs {wanted}"
