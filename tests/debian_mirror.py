@@ -47,9 +47,10 @@ class Mirror:
         }
 
 
-def make_bzimage(release: str, *, size_bytes: int = 4096) -> bytes:
-    """The setup header of a kernel, and nothing that could boot."""
+def make_bzimage(release: str, *, size_bytes: int = 4096, paragraphs: int = 0) -> bytes:
+    """The setup header of a kernel, and nothing that could boot; 96 paragraphs are all of the smallest."""
     image = bytearray(max(size_bytes, 4096))
+    struct.pack_into("<I", image, 0x1F4, paragraphs)
     image[0x1FE:0x200] = b"\x55\xaa"
     image[0x202:0x206] = b"HdrS"
     struct.pack_into("<HH", image, 0x20E, 0x400, 0)

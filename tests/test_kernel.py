@@ -16,6 +16,7 @@ from xdprepro.kernel import (
     KEY,
     MANIFEST,
     MANIFEST_VERSION,
+    MODULE_SUMS,
     KernelError,
     KernelSpec,
     cache_directory,
@@ -191,4 +192,5 @@ def test_what_is_no_manifest_is_named(tmp_path: Path, text: str | None) -> None:
 def test_collection_and_package_mean_the_same() -> None:
     """Modules run without our package, so what both know stands in each."""
     assert (kernel_cache.MANIFEST, kernel_cache.MANIFEST_VERSION) == (MANIFEST, MANIFEST_VERSION)
+    assert kernel_cache.MODULE_SUMS == MODULE_SUMS
     assert REMOTE["git"] == git_tree.REMOTE

@@ -337,6 +337,17 @@ def test_an_image_that_was_changed_is_not_booted(cache: Path) -> None:
         kernel_store.check_image(kernel)
 
 
+def test_an_image_that_is_cut_off_is_refused(cache: Path, tmp_path: Path, run_here: Callable[..., cmd.Result]) -> None:
+    image = tmp_path / "bzImage"
+    image.write_bytes(make_bzimage("6.9.0-mine", paragraphs=96)[:-1])
+    done = run_here("fetch", f"image:{image}")
+    assert done.status == FAILED
+    assert done.stderr.splitlines()[-2:] == [
+        f"error: {image}: cut off: 1 of its bytes are missing",
+        "hint: copy or build it again",
+    ]
+
+
 def test_prune_frees_what_it_says(cache: Path) -> None:
     kernel = only_kernel()
     told = kernel_store.prune([kernel.key], dry_run=True)

@@ -13,6 +13,7 @@ from xdprepro.errors import FAILED, STORAGE, UNAVAILABLE, USAGE, XdpreproError
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
+MODULE_SUMS = "modules.sha256"
 BUILT = ("git", "tarball", "deb-src")  # the kinds that are sources
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # In front of a host; ssh's user is part of the address, and elsewhere even a name may be a token.
@@ -93,6 +94,7 @@ class Kernel:
     log: Path | None
     created_utc: str
     size_bytes: int
+    modules_sha256: str | None = None  # of the list of their sums; what was cached before there were any has none
 
 
 def status_of(reason: str) -> int:
@@ -158,6 +160,7 @@ def _parse_manifest(manifest: Mapping[str, Any], directory: Path) -> Kernel:
         system_map=place("system_map"),
         log=place("log"),
         size_bytes=manifest["size_bytes"],
+        modules_sha256=manifest.get("modules_sha256"),
     )
 
 

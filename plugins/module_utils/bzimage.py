@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 # Offsets of the setup header, as in Documentation/arch/x86/boot.rst.
-SETUP_SECTS, BOOT_FLAG, HEADER, VERSION, KERNEL_VERSION = 0x1F1, 0x1FE, 0x202, 0x206, 0x20E
+SETUP_SECTS, SYSSIZE, BOOT_FLAG, HEADER, VERSION, KERNEL_VERSION = 0x1F1, 0x1F4, 0x1FE, 0x202, 0x206, 0x20E
 PAYLOAD_OFFSET, PAYLOAD_LENGTH = 0x248, 0x24C
 PAYLOAD_SINCE = 0x0208  # the protocol version
 
@@ -31,6 +31,13 @@ def read_release(image: Path) -> str | None:
     return words[0] if words else None
 
 
+def count_missing(image: Path) -> int:
+    """The bytes by which a bzImage is shorter than its header says; a signature may make it longer."""
+    data = image.read_bytes()
+    paragraphs: int = struct.unpack_from("<I", data, SYSSIZE)[0]
+    return max(0, _protected_begin(data) + paragraphs * 16 - len(data))
+
+
 def read_build_id(image: Path) -> str | None:
     """The GNU build id in hex; None where there is none, or nothing here unpacks the kernel."""
     data = image.read_bytes()
@@ -42,11 +49,15 @@ def _is_bzimage(data: bytes) -> bool:
     return len(data) > 0x250 and data[HEADER : HEADER + 4] == b"HdrS" and data[BOOT_FLAG : BOOT_FLAG + 2] == b"\x55\xaa"
 
 
+def _protected_begin(data: bytes) -> int:
+    """Behind the boot sector and the set-up, which has four sectors where the header says none."""
+    return ((data[SETUP_SECTS] or 4) + 1) * 512
+
+
 def _payload(data: bytes) -> bytes:
     if struct.unpack_from("<H", data, VERSION)[0] < PAYLOAD_SINCE:
         return b""
-    protected = (data[SETUP_SECTS] + 1) * 512
-    begin = protected + struct.unpack_from("<I", data, PAYLOAD_OFFSET)[0]
+    begin = _protected_begin(data) + struct.unpack_from("<I", data, PAYLOAD_OFFSET)[0]
     return data[begin : begin + struct.unpack_from("<I", data, PAYLOAD_LENGTH)[0]]
 
 

@@ -23,6 +23,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
+MODULE_SUMS = "modules.sha256"
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.5
 # In front of a host; ssh's user is part of the address, and elsewhere even a name may be a token.
@@ -130,6 +131,7 @@ def write_manifest(directory: Path, facts: State) -> None:
         "image": "vmlinuz",
         "image_sha256": sha256_of(directory / "vmlinuz"),
         **{name: found[name] if (directory / found[name]).exists() else None for name in names},
+        "modules_sha256": write_module_sums(directory) if (directory / "modules").exists() else None,
         "compiler": read_compiler(directory / "config"),
         **facts,
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -144,6 +146,14 @@ def write_manifest(directory: Path, facts: State) -> None:
         os.fsync(file.fileno())
     new.replace(path)
     sync_directory(directory)
+
+
+def write_module_sums(directory: Path) -> str:
+    """The sums of all that is in `modules`, as `sha256sum --check` reads them; gives the sum of that file."""
+    paths = sorted(path for path in (directory / "modules").rglob("*") if path.is_file())
+    sums = directory / MODULE_SUMS
+    sums.write_text("".join(f"{sha256_of(path)}  {path.relative_to(directory)}\n" for path in paths))
+    return sha256_of(sums)
 
 
 def sync_directory(directory: Path) -> None:

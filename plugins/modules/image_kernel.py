@@ -146,6 +146,10 @@ def read_release(image: Path) -> str:
         raise KernelFailure(
             "no_kernel", f"{image}: no bzImage for x86", hint="name arch/x86/boot/bzImage of your build, not vmlinux"
         )
+    if missing := bzimage.count_missing(image):
+        raise KernelFailure(
+            "damaged", f"{image}: cut off: {missing} of its bytes are missing", hint="copy or build it again"
+        )
     return release
 
 

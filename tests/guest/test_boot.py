@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import kernel_cache
 from conftest import ROOT
 from disks import start_tmpfs
 from guest_lab import make_job
@@ -23,7 +25,7 @@ from guest.tiny_kernel import CONSOLE, HANG, OFF, RESULTS, make_kernel
 from xdprepro import guest
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.guest import Boot, Failure, Machine
-from xdprepro.kernel import Kernel
+from xdprepro.kernel import Kernel, KernelError
 
 pytestmark = [pytest.mark.vm, pytest.mark.usefixtures("qemu")]
 
@@ -64,6 +66,19 @@ def test_lines_come_back_and_the_console_stays_apart(tmp_path: Path) -> None:
     assert "hello\n" in boot.console
     assert "end" not in boot.console
     assert boot.image_sha256 == kernel.image_sha256
+
+
+def test_kernel_whose_modules_were_changed_is_not_booted(tmp_path: Path) -> None:
+    kernel = make_kernel(tmp_path / "image", (RESULTS, END), OFF)
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "modules.dep").touch()
+    (modules / "modules.builtin").write_text("kernel/drivers/net/veth.ko\n")
+    kernel = replace(kernel, modules=modules, modules_sha256=kernel_cache.write_module_sums(tmp_path))
+    assert run(kernel, tmp_path / "good").failure is None
+    (modules / "modules.builtin").write_text("kernel/drivers/net/igb/igb.ko\nkernel/drivers/net/veth.ko\n")
+    with pytest.raises(KernelError, match=r"modules.builtin is not what was put into the cache"):
+        run(kernel, tmp_path / "bad")
 
 
 def test_guest_that_cannot_switch_off_is_done_when_it_said_so(tmp_path: Path) -> None:

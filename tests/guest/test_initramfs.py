@@ -3,9 +3,11 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ansible_collections.xdprepro.lab.plugins.module_utils import kernel_cache
 from conftest import need
 from guest_lab import make_job
 
@@ -13,9 +15,9 @@ from guest.tiny_kernel import kernel_of
 from xdprepro import cmd
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.guest.initramfs import FILE, PROGRAM, format_cpio, make_initramfs
-from xdprepro.guest.modules import find_modules, module_name
+from xdprepro.guest.modules import check_modules, find_modules, module_name
 from xdprepro.guest.unpack import ELF, read_module, read_vmlinux
-from xdprepro.kernel import Kernel
+from xdprepro.kernel import Kernel, KernelError
 
 DEP = """\
 kernel/a/top-one.ko.xz: kernel/a/middle.ko kernel/a/base.ko
@@ -88,6 +90,37 @@ def test_real_drivers_come_after_their_dependencies(kernel: Kernel) -> None:
         module, _, needs = line.partition(":")
         if module in order:
             assert all(order.index(need) < order.index(module) for need in needs.split())
+
+
+SPOILED = {
+    "a module": "modules/kernel/a/base.ko",
+    "what decides which are loaded": "modules/modules.softdep",
+    "the list of sums": "modules.sha256",
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_what_was_changed_in_the_cache_is_not_loaded(tmp_path: Path, what: str) -> None:
+    kernel = make_modules(tmp_path / "modules")
+    base = tmp_path / "modules/kernel/a/base.ko"
+    base.parent.mkdir(parents=True)
+    base.write_bytes(b"base")
+    kernel = replace(kernel, modules_sha256=kernel_cache.write_module_sums(tmp_path))
+    check_modules(kernel, [base])
+    with (tmp_path / SPOILED[what]).open("a") as file:
+        file.write("\n")
+    with pytest.raises(KernelError, match="is not what was put into the cache: its SHA-256 differs") as raised:
+        check_modules(kernel, [base])
+    assert raised.value.reason == "damaged"
+
+
+def test_a_module_that_came_into_the_cache_later_is_not_loaded(tmp_path: Path) -> None:
+    kernel = make_modules(tmp_path / "modules")
+    kernel = replace(kernel, modules_sha256=kernel_cache.write_module_sums(tmp_path))
+    late = tmp_path / "modules/late.ko"
+    late.touch()
+    with pytest.raises(KernelError, match=r"late.ko is not what was put"):
+        check_modules(kernel, [late])
 
 
 @pytest.mark.parametrize("suffix", PACKERS)

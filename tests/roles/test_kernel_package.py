@@ -117,7 +117,9 @@ def test_a_kernel_is_taken_out_of_its_package(cache: Path) -> None:
     assert (kernel.modules / "modules.builtin").exists()
     assert kernel.system_map is None  # Debian's says only where the real one is
     found = {path.name for path in (cache / "kernels" / kernel.key).iterdir()}
-    assert found == {"vmlinuz", "config", "modules", "manifest.json"}
+    assert found == {"vmlinuz", "config", "modules", "modules.sha256", "manifest.json"}
+    sums = cmd.run([*("env", "--chdir", kernel.image.parent), "sha256sum", "--check", "modules.sha256"]).stdout
+    assert set(sums.splitlines()) >= {"modules/kernel/net/x.ko: OK", "modules/modules.dep: OK"}
     assert left_over(cache) == []
 
 
@@ -369,6 +371,16 @@ def test_what_is_no_image_is_refused(tmp_path: Path, image: Path) -> None:
     with pytest.raises(KernelFailure, match="no bzImage for x86"):
         copy_image(tmp_path / "cache", image=image)
     assert left_over(tmp_path / "cache") == []
+
+
+def test_an_image_that_is_cut_off_is_refused(tmp_path: Path, image: Path) -> None:
+    image.write_bytes(make_bzimage("6.9.0-mine", paragraphs=96))
+    assert copy_image(tmp_path / "cache", image=image).kind == "image"
+    image.write_bytes(image.read_bytes()[:-1])
+    with pytest.raises(KernelFailure, match=r"cut off: 1 of its bytes are missing$") as caught:
+        copy_image(tmp_path / "new", image=image)
+    assert caught.value.reason == "damaged"
+    assert left_over(tmp_path / "new") == []
 
 
 @pytest.mark.parametrize("missing", ["image", "modules", "config"])

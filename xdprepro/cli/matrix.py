@@ -67,6 +67,7 @@ def start_guests(lab: Lab, options: GuestOptions, *, trials: int | None) -> Iter
                 found.append(kernels.find_kernel(spec, tell=tell))
             stack.enter_context(kernel_store.start_use(found[-1]))
             kernel_store.check_image(found[-1])
+            _tell_unsummed(found[-1])
         cpus = tuple(dict.fromkeys(options.cpu or (lab.cpu,)))
         if setup.accel == "auto":
             setup = replace(setup, accel=_choose_accel(found[0], cpus))
@@ -74,6 +75,11 @@ def start_guests(lab: Lab, options: GuestOptions, *, trials: int | None) -> Iter
         # Two specs may name one kernel.
         chosen = {kernel.key: kernel for kernel in found}.values()
         yield [Variant(*one) for one in product(chosen, cmdlines, cpus)], setup
+
+
+def _tell_unsummed(kernel: Kernel) -> None:
+    if kernel.modules and not kernel.modules_sha256:
+        note(f"note: {kernel.key} was cached without sums of its modules: 'xdprepro kernel prune' and a run mend that")
 
 
 def _make_setup(lab: Lab, options: GuestOptions, trials: int | None) -> Setup:

@@ -13,7 +13,7 @@ from xdprepro import cmd
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.guest.course import PANIC, Course, go_on, run_guest
 from xdprepro.guest.initramfs import make_initramfs
-from xdprepro.guest.modules import find_modules
+from xdprepro.guest.modules import check_modules, find_modules
 from xdprepro.guest.ports import PORTS
 from xdprepro.guest.qemu import CHANNEL_MODULES, PLUGIN, ROOT, Files, Machine, check_port, check_qemu, make_argv
 from xdprepro.guest.unpack import read_vmlinux
@@ -81,6 +81,7 @@ def boot(
     markers = read_markers() if counting else {}
     port = PORTS[machine.port]
     modules = find_modules(kernel, [*CHANNEL_MODULES[machine.channel], *port.modules, port.driver])
+    check_modules(kernel, modules)
     job = {**job, "channel": machine.channel}
     initramfs = make_initramfs(_check_built(AGENT), job, modules)
     files = _place_files(kernel, directory, initramfs)

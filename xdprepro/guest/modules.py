@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which modules of a kernel a guest must load, and in which order."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.guest.ports import PORTS
-from xdprepro.kernel import Kernel
+from xdprepro.kernel import MODULE_SUMS, Kernel, KernelError
 
 CONFIGS = {port.driver: port.config for port in PORTS.values()} | {
     "virtio_pci": "CONFIG_VIRTIO_PCI",
     "virtio_console": "CONFIG_VIRTIO_CONSOLE",
 }
+
+LISTS = ("modules.dep", "modules.softdep", "modules.builtin")  # by which find_modules goes
 
 
 def find_modules(kernel: Kernel, wanted: Iterable[str]) -> tuple[Path, ...]:
@@ -46,6 +49,28 @@ def find_modules(kernel: Kernel, wanted: Iterable[str]) -> tuple[Path, ...]:
     return tuple(kernel.modules / path for path in order)
 
 
+def check_modules(kernel: Kernel, paths: Iterable[Path]) -> None:
+    """Refuse modules, or lists of what they need, that were changed in the cache since the kernel came into it."""
+    if kernel.modules is None or kernel.modules_sha256 is None:
+        return
+    entry = kernel.modules.parent
+    lists = (path for name in LISTS if (path := kernel.modules / name).exists())
+    sums = entry / MODULE_SUMS
+    _check_sum(kernel, sums, kernel.modules_sha256)
+    known = {name: digest for digest, _, name in (line.partition("  ") for line in _read_lines(sums))}
+    for path in (*lists, *paths):
+        _check_sum(kernel, path, known.get(str(path.relative_to(entry)), "none"))
+
+
+def _check_sum(kernel: Kernel, path: Path, expected: str) -> None:
+    if hashlib.sha256(_read_bytes(path)).hexdigest() != expected:
+        raise KernelError(
+            f"kernel {kernel.key}: {path.name} is not what was put into the cache: its SHA-256 differs",
+            reason="damaged",
+            hint=f"'xdprepro kernel prune {kernel.key}' removes it, and the next run gets it anew",
+        )
+
+
 def module_name(path: str) -> str:
     """As the kernel shows it: `virtio_net` of kernel/drivers/net/virtio-net.ko.xz."""
     return PurePath(path).name.partition(".ko")[0].replace("-", "_")
@@ -68,8 +93,12 @@ def _read_softdeps(path: Path) -> Mapping[str, list[str]]:
 
 
 def _read_lines(path: Path) -> list[str]:
+    return _read_bytes(path).decode(errors="replace").splitlines()
+
+
+def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_text().splitlines()
+        return path.read_bytes()
     except OSError as error:
         raise XdpreproError(f"{path}: {error.strerror}", hint="fetch or build the kernel again") from None
 
