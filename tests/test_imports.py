@@ -14,8 +14,10 @@ FLOORS = {
     "words": ["errors", "kernel", "kconfig", "lab", "kinds", "cases", "suite", "sample"],
     "thought": [
         "stats",
+        "search",
         "places",
         "closure",
+        "load",
         "validity",
         "comparable",
         "view",
@@ -53,6 +55,7 @@ DOORS = {
     "subprocess": {"cmd"},
     "ansible_runner": {"provision"},
     "h5py": {"archive"},
+    "MLRsearch": {"search"},
     "google_crc32c": {"archive"},
     "typer": {"cli"},
     "click": {"cli"},

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The load of a trial: whether the generator kept it, and whether the generator or the wire was the limit."""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from xdprepro.cases import Case, make_case
+from xdprepro.closure import close_trial
+from xdprepro.sample import SIDES, Counters, Run, Trial
+from xdprepro.search import Step
+from xdprepro.stats import Rate, is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
+
+# The cheapest end that packets can have: what a generator can do is measured against it.
+CALIBRATION = "xdp.drop.no-touch"
+# Of this share of what the generator can do, or of what the wire can carry, the DUT may not have been the limit.
+GENERATOR_BOUND = 0.98
+LINE_BOUND = 0.97
+# Preamble, start of frame, checksum and the gap between frames, on a wire of Ethernet.
+WIRE_BYTES = 24
+SHORTEST_FRAME = 60
+# Loads for which the generator gives all it has.
+UNBOUNDED = ("saturate", "search")
+
+SENT = r"generator\.cpu\d+\.packets"
+
+# What a ceiling depends on.
+LoadKey = tuple[Any, ...]
+Ceilings = Mapping[LoadKey, float]
+
+
+def load_key(params: Mapping[str, Any]) -> LoadKey:
+    """What makes two loads the same; where a case has no program, its calibration has one in skb mode."""
+    wanted = {name: params.get(name) for name in ("frags", "frame_len", "flows", "generator", "generators")}
+    return (params.get("attach_mode") or "skb", *wanted.values(), params.get("generator_batch"))
+
+
+def is_calibration(params: Mapping[str, Any]) -> bool:
+    """Whether a case tells what its generator can do."""
+    return params["case"] == CALIBRATION and params.get("access", "pointer") == "pointer" and needs_calibration(params)
+
+
+def needs_calibration(params: Mapping[str, Any]) -> bool:
+    """Whether the figure of a case may be that of its generator."""
+    has_load = "load" in kind_of(params).groups and params.get("load", "saturate") in UNBOUNDED
+    is_plain = params.get("pass", "rate") == "rate" and not is_counted(params)
+    return has_load and is_plain and (params["case"] != CALIBRATION or params.get("load", "saturate") == "saturate")
+
+
+def make_calibrations(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The cases that calibrate the generators of these cases, those that are among them left out."""
+    cases = tuple(cases)
+    have = {load_key(case.params()) for case in cases if is_calibration(case.params())}
+    made: dict[LoadKey, Case] = {}
+    for case in cases:
+        key = load_key(case.params())
+        if needs_calibration(case.params()) and key not in have:
+            made.setdefault(key, _calibration_of(case))
+    return tuple(made.values())
+
+
+def _calibration_of(case: Case) -> Case:
+    names = ("frags", "frame_len", "flows", "generator", "generators", "generator_batch", "settle_s", "measure_s")
+    same = {name: case.get(name) for name in (*names, "interval_s")}
+    return make_case({"case": CALIBRATION, "attach_mode": case.attach_mode or "skb", **same})
+
+
+def find_ceilings(run: Run) -> Ceilings:
+    """Packets a second that each generator of a run had accepted when it was alone: the median of its trials."""
+    rates: dict[LoadKey, list[float]] = {}
+    for trial in run.trials:
+        params = run.cases[trial.key.case_id]
+        if is_calibration(params) and (pps := accepted_pps(trial, run)):
+            rates.setdefault(load_key(params), []).append(pps)
+    return {key: statistics.median(found) for key, found in rates.items()}
+
+
+def accepted_pps(trial: Trial, run: Run) -> float | None:
+    """What the tester's port took from the generator, in packets a second of the generator's samples; None without."""
+    samples = [one for one in measured(trial.tester.samples) if sum_counters(one.counters, SENT)]
+    if trial.status != "ok" or len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns:
+        return None
+    closure = close_trial(trial, run)
+    if closure.generated <= 0:
+        return None
+    first, last = (sum_counters(one.counters, SENT) for one in (samples[0], samples[-1]))
+    sent_pps = (last - first) * 1e9 / (samples[-1].t1_ns - samples[0].t1_ns)
+    return sent_pps * closure.accepted / closure.generated
+
+
+def line_pps(run: Run, frame_len: int) -> float | None:
+    """What the slower of the two wires carries of such frames; None for virtual and emulated ports, which have none."""
+    if run.lab_kind == "vm" or "guest" in run.fingerprint:
+        return None
+    speeds = [run.fingerprint.get(side, {}).get("port", {}).get("speed_mbps") for side in SIDES]
+    if not all(speeds):
+        return None
+    return float(min(speeds)) * 1e6 / (8 * (max(frame_len, SHORTEST_FRAME) + WIRE_BYTES))
+
+
+def read_step(trial: Trial, params: Mapping[str, Any]) -> Step:
+    """A trial at a rate as a step of a search; it counts from edge to edge, when nothing moves."""
+    tester, dut = trial.tester.delta(), trial.dut.delta()
+    handled = sum_counters(dut, rate_pattern(params)) * returned_share(trial, params)
+    return Step(asked_pps(trial), _count_due(tester), sum_counters(tester, SENT), round(handled))
+
+
+def asked_pps(trial: Trial) -> int:
+    """The rate that the generator was told to keep; 0: none."""
+    return int(trial.tester.ready.get("generator", {}).get("rate_pps", 0))
+
+
+def _count_due(tester: Counters) -> int:
+    return sum_counters(tester, r"generator\.cpu\d+\.due")
+
+
+def load_flags(trial: Trial, run: Run, rate: Rate | None, ceilings: Ceilings) -> dict[str, bool]:
+    """Which limits the figure of a trial is at, and whether the load was kept."""
+    params = run.cases[trial.key.case_id]
+    line = line_pps(run, params.get("frame_len", 0))
+    ceiling = ceilings.get(load_key(params)) if needs_calibration(params) else None
+    pps = rate.pps if rate else 0.0
+    return {
+        "generator_bound": ceiling is not None and pps >= GENERATOR_BOUND * ceiling,
+        "line_bound": line is not None and pps >= LINE_BOUND * line,
+        "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and not read_step(trial, params).is_paced,
+    }
