@@ -74,7 +74,7 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
         stack.enter_context(_start_on(cpus.sampler))
         agents: dict[str, cmd.Process] = {}
         for side in course.sides:
-            agents[side] = stack.enter_context(_start_agent(lab, side, case))
+            agents[side] = stack.enter_context(_start_agent(lab, side))
             agents[side].send(specs[side])
             _await(agents, side, "ready", ANSWER_S, keep)
         for side in course.sides:
@@ -87,9 +87,9 @@ def run_trial(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int], keep: Kee
                 del agents[side]  # it ends now, which is no news
 
 
-def _start_agent(lab: Lab, side: str, case: Case) -> AbstractContextManager[cmd.Process]:
+def _start_agent(lab: Lab, side: str) -> AbstractContextManager[cmd.Process]:
     host = lab.dut if side == "dut" else lab.tester
-    return cmd.start_process([str(AGENT), "ring" if case.role == "ring" else "trial"], netns=host.netns)
+    return cmd.start_process([str(AGENT), "trial"], netns=host.netns)
 
 
 @contextmanager
