@@ -8,16 +8,28 @@
 
 #include "error.h"
 
-static int leave_out(struct counters *counters, const char *name, uint64_t value)
+static int add_absent(struct counters *counters, const char *name, json_t *reason)
 {
 	json_t *entry;
 
-	if (!counters->absent)
+	if (!counters->absent) {
+		json_decref(reason);
 		return 0;
+	}
 	entry = json_pack("{s:o, s:o}", "source", json_sprintf("%s.%s", counters->source, name),
-			  "reason",
-			  json_sprintf("%llu is above 2^63 - 1", (unsigned long long)value));
+			  "reason", reason);
 	return json_array_append_new(counters->absent, entry) ? fail(ENOMEM, name, "keep") : 0;
+}
+
+int counters_leave_out(struct counters *counters, const char *reason, const char *format, ...)
+{
+	char name[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(name, sizeof(name), format, args);
+	va_end(args);
+	return add_absent(counters, name, json_string(reason));
 }
 
 int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
@@ -32,7 +44,9 @@ int counters_set(struct counters *counters, uint64_t value, const char *format, 
 	vsnprintf(name + len, sizeof(name) - len, format, args);
 	va_end(args);
 	if (value > INT64_MAX)
-		return leave_out(counters, name, value);
+		return add_absent(
+			counters, name,
+			json_sprintf("%llu is above 2^63 - 1", (unsigned long long)value));
 	/* Some drivers use a name twice; both values are kept. */
 	for (int i = 2; json_object_get(counters->object, name); i++) {
 		len = strcspn(name, "#");

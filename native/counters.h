@@ -20,6 +20,10 @@ struct counters {
 int counters_set(struct counters *counters, uint64_t value, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* One counter of a source that has others, and why it is not there; an edge says so. */
+int counters_leave_out(struct counters *counters, const char *reason, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /*
  * One place that counters come from. Taking them copies them to plain memory of the context, which
  * is all that is done between the stamps; reading then names what was taken. A source that is read

@@ -8,6 +8,7 @@
 #include "dut_port.h"
 #include "error.h"
 #include "measure.h"
+#include "observers.h"
 #include "out.h"
 #include "trial.h"
 
@@ -16,6 +17,7 @@ struct dut {
 	struct port port;
 	struct link egress;
 	struct sampler sampler;
+	struct observers observers;
 	const struct app_ops *ops; /* NULL: packets end in the kernel */
 	struct app *app;
 	int ended_fd; /* readable once all is sent; -1: no end is awaited */
@@ -83,10 +85,11 @@ static int stop(struct dut *dut)
 
 static int describe_app(const struct dut *dut, json_t **ready)
 {
-	int result = 0;
+	int result;
 
 	*ready = json_object();
-	if (dut->app)
+	result = observers_describe(&dut->observers, &dut->port, *ready);
+	if (!result && dut->app)
 		result = dut->ops->describe(dut->app, *ready);
 	if (result)
 		json_decref(*ready);
@@ -127,6 +130,9 @@ static int add_sources(struct dut *dut)
 
 	if (dut->app)
 		dut->ops->add_sources(dut->app, &dut->sampler);
+	if (!result)
+		result = observers_add_sources(&dut->observers, dut->spec, &dut->port,
+					       &dut->sampler);
 	if (dut->egress.ifindex == dut->port.link.ifindex)
 		return result;
 	sampler_add(&dut->sampler, (struct source){"egress_netdev", netdev_take, netdev_read,
@@ -155,9 +161,12 @@ int dut_run(const struct spec *spec)
 
 	if (result)
 		return result;
-	result = dut_port_create(&dut.port, &dut.egress, spec);
+	result = observers_create(&dut.observers, spec);
 	if (result)
 		goto destroy_sampler;
+	result = dut_port_create(&dut.port, &dut.egress, spec);
+	if (result)
+		goto destroy_observers;
 	/* The application first: a packet that comes before its socket would go elsewhere. */
 	result = create_app(&dut);
 	if (!result)
@@ -170,6 +179,8 @@ int dut_run(const struct spec *spec)
 	if (dut.app)
 		dut.ops->destroy(dut.app);
 	port_destroy(&dut.port);
+destroy_observers:
+	observers_destroy(&dut.observers);
 destroy_sampler:
 	sampler_destroy(&dut.sampler);
 	return result;

@@ -10,6 +10,7 @@
 #include "error.h"
 #include "frame.h"
 #include "generator.h"
+#include "observers.h"
 #include "out.h"
 #include "trial.h"
 
@@ -114,14 +115,24 @@ static int check_accepted(const struct generator *generator, const struct sample
 			 "program (or GRO)");
 }
 
+static int say_ready(const struct port *port, const struct generator *generator,
+		     const struct observers *observers, const struct sampler *sampler)
+{
+	json_t *extra = json_pack("{s:o}", "generator", generator_describe(generator));
+	int result = observers_describe(observers, port, extra);
+
+	if (result)
+		json_decref(extra);
+	return result ? result : trial_ready(port, sampler, extra);
+}
+
 static int run(const struct spec *spec, const struct port *port, struct generator *generator,
-	       struct sampler *sampler)
+	       const struct observers *observers, struct sampler *sampler)
 {
 	enum command next;
 	int64_t took_ns;
 	json_t *before;
-	int result = trial_ready(port, sampler,
-				 json_pack("{s:o}", "generator", generator_describe(generator)));
+	int result = say_ready(port, generator, observers, sampler);
 
 	if (result)
 		return result;
@@ -174,15 +185,19 @@ static int create_port(const struct spec *spec, struct port *port)
 int generate_run(const struct spec *spec)
 {
 	struct sampler sampler;
+	struct observers observers;
 	struct generator generator;
 	struct port port;
 	int result = sampler_create(&sampler);
 
 	if (result)
 		return result;
-	result = create_port(spec, &port);
+	result = observers_create(&observers, spec);
 	if (result)
 		goto destroy_sampler;
+	result = create_port(spec, &port);
+	if (result)
+		goto destroy_observers;
 	result = check_frame(spec, &port.link);
 	if (!result)
 		result = port_attach(&port, spec->attach_mode);
@@ -195,10 +210,14 @@ int generate_run(const struct spec *spec)
 					      &generator, .cheap = true});
 	result = port_add_sources(&port, &sampler);
 	if (!result)
-		result = run(spec, &port, &generator, &sampler);
+		result = observers_add_sources(&observers, spec, &port, &sampler);
+	if (!result)
+		result = run(spec, &port, &generator, &observers, &sampler);
 	generator_destroy(&generator);
 destroy_port:
 	port_destroy(&port);
+destroy_observers:
+	observers_destroy(&observers);
 destroy_sampler:
 	sampler_destroy(&sampler);
 	return result;

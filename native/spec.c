@@ -16,9 +16,11 @@
 const char *const attach_mode_names[] = {"native", "skb", NULL};
 
 #define COMMON_KEYS "role", "ifname", "interval_s", "sampler_cpu", "attach_mode"
+#define PASS_KEYS "pass", "pmu_group"
 #define SENDING_KEYS "count", "frame", "window"
 
-static const char *const common_keys[] = {COMMON_KEYS, "case", "settle_s", "measure_s", NULL};
+static const char *const common_keys[] = {COMMON_KEYS, "case",    "settle_s",
+					  "measure_s", PASS_KEYS, NULL};
 static const char *const ring_keys[] = {"role",     "interval_s", "sampler_cpu", "case",
 					"settle_s", "measure_s",  NULL};
 static const char *const forward_keys[] = {"egress_ifname", NULL};
@@ -136,6 +138,8 @@ static int parse_dut(const struct section *top, struct spec *spec)
 		result = read_seconds(top, "settle_s", 0, HOUR_S, &spec->settle_ns);
 	if (!result)
 		result = read_seconds(top, "measure_s", 0.001, HOUR_S, &spec->measure_ns);
+	if (!result)
+		result = parse_pass(top, spec);
 	if (!result)
 		result = parse_sections(top, spec);
 	if (!result && spec->role == ROLE_TRANSMIT)

@@ -20,6 +20,9 @@ enum bind_mode { BIND_COPY, BIND_ZERO_COPY };
 enum wakeup { WAKEUP_BUSY, WAKEUP_POLL };
 enum generator_kind { GENERATOR_LIVE_FRAMES, GENERATOR_AF_PACKET };
 
+enum pass { PASS_RATE, PASS_DIAGNOSTIC, PASS_PMU };
+
+extern const char *const pmu_group_names[];
 extern const char *const attach_mode_names[];
 extern const char *const bind_mode_names[];
 extern const char *const generator_names[];
@@ -81,6 +84,8 @@ struct spec {
 	int64_t measure_ns;
 	int sampler_cpu;
 	int attach_mode;
+	int pass;
+	int pmu_group; /* with PASS_PMU */
 	struct xsk_spec xsk;
 	struct ring_spec ring;
 	struct generator_spec generator; /* ROLE_TRANSMIT: frame, count and window of it */

@@ -7,6 +7,7 @@
 
 /* The sections of a spec, each parsed in a file of its own. The argument is the whole spec, so that
  * a section may be absent. */
+int parse_pass(const struct section *top, struct spec *spec);
 int parse_xsk(const struct section *top, struct spec *spec);
 int parse_ring(const struct section *top, struct spec *spec);
 

@@ -38,7 +38,7 @@ int bad_value(const struct section *section, const char *key, const char *allowe
 
 int section_check_keys(const struct section *section, const char *const *allowed)
 {
-	char text[256];
+	char text[512];
 	char name[64];
 	const char *key;
 	json_t *value;

@@ -31,6 +31,7 @@ int thread_pin_self(const char *key, int cpu)
 int thread_start(pthread_t *thread, const char *key, int cpu, void *(*run)(void *), void *argument)
 {
 	pthread_attr_t attr;
+	char name[16]; /* as long as the kernel takes */
 	cpu_set_t set;
 	int err;
 
@@ -40,6 +41,10 @@ int thread_start(pthread_t *thread, const char *key, int cpu, void *(*run)(void 
 	err = pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
 	if (!err)
 		err = pthread_create(thread, &attr, run, argument);
+	if (!err) {
+		snprintf(name, sizeof(name), "%s.%d", key, cpu);
+		pthread_setname_np(*thread, name);
+	}
 	pthread_attr_destroy(&attr);
 	return err ? fail_pin(err, key, cpu) : 0;
 }
