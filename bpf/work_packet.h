@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XDPREPRO_WORK_PACKET_H
+#define XDPREPRO_WORK_PACKET_H
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include "work.h"
+
+/* The types of Ethernet and IP headers are read as numbers: struct ethhdr is packed, and clang
+ * would read it byte by byte. The frame holds both headers. */
+static __always_inline _Bool work_is_plain_ip(const void *frame)
+{
+	return ((const __be16 *)frame)[ETH_ALEN] == __constant_htons(ETH_P_IP) &&
+	       ((const __u8 *)frame)[ETH_HLEN] == 0x45; /* version 4, no options */
+}
+
+#endif
