@@ -42,6 +42,7 @@ FLOORS = {
         "trial",
         "guest_job",
         "guest_boots",
+        "session",
         "bench",
         "guest_journal",
         "matrix",

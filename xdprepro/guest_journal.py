@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdprepro import fingerprint
-from xdprepro.bench import ROOT
 from xdprepro.guest_boots import Booted, Setup, Variant
 from xdprepro.guest_job import Cell, Said, case_params, plan_slots
 from xdprepro.lab import Lab
 from xdprepro.sample import format_profile
+from xdprepro.session import ROOT
 from xdprepro.suite import Suite
 from xdprepro.trial import read_agent_version
 

@@ -2,13 +2,14 @@
 """The load of a trial: whether the generator kept it, and whether the generator or the wire was the limit."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.cases import Case, make_case
-from xdprepro.closure import close_trial
-from xdprepro.sample import SIDES, Counters, Run, Trial
-from xdprepro.search import Step
+from xdprepro.closure import Closure, close_trial
+from xdprepro.sample import SIDES, Counters, Run, Trial, TrialKey
+from xdprepro.search import Step, find_bounds
 from xdprepro.stats import Rate, is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
 
 # The cheapest end that packets can have: what a generator can do is measured against it.
@@ -26,7 +27,15 @@ SENT = r"generator\.cpu\d+\.packets"
 
 # What a ceiling depends on.
 LoadKey = tuple[Any, ...]
-Ceilings = Mapping[LoadKey, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What each generator of a run had accepted when it was alone, in packets a second (the median of its trials), and
+    the steps of searches that left their figure too uncertain."""
+
+    ceilings: Mapping[LoadKey, float]
+    quantised: frozenset[TrialKey]
 
 
 def load_key(params: Mapping[str, Any]) -> LoadKey:
@@ -65,23 +74,36 @@ def _calibration_of(case: Case) -> Case:
     return make_case({"case": CALIBRATION, "attach_mode": case.attach_mode or "skb", **same})
 
 
-def find_ceilings(run: Run) -> Ceilings:
-    """Packets a second that each generator of a run had accepted when it was alone: the median of its trials."""
+def find_limits(run: Run) -> Limits:
+    """What the flags of a run's trials take from its other trials."""
     rates: dict[LoadKey, list[float]] = {}
     for trial in run.trials:
         params = run.cases[trial.key.case_id]
-        if is_calibration(params) and (pps := accepted_pps(trial, run)):
+        if is_calibration(params) and (pps := accepted_pps(trial, close_trial(trial, run))):
             rates.setdefault(load_key(params), []).append(pps)
-    return {key: statistics.median(found) for key, found in rates.items()}
+    ceilings = {key: statistics.median(found) for key, found in rates.items()}
+    searched = [case_id for case_id, params in run.cases.items() if params.get("load") == "search"]
+    return Limits(ceilings, frozenset(key for case_id in searched for key in _find_quantised(run, case_id)))
 
 
-def accepted_pps(trial: Trial, run: Run) -> float | None:
+def _find_quantised(run: Run, case_id: str) -> Iterator[TrialKey]:
+    """The steps that a search of this case took its figure from, although the next load was too far away."""
+    params = run.cases[case_id]
+    for boot in {trial.key.boot for trial in run.trials if trial.key.case_id == case_id}:
+        steps = {
+            trial.key: read_step(trial, params)
+            for trial in run.trials
+            if trial.key[:2] == (case_id, boot) and trial.status == "ok"
+        }
+        coarse = [one for ratio in params["loss_ratios"] if (one := find_bounds(steps.values(), ratio)).is_quantised]
+        loads = {bounds.lower_pps for bounds in coarse}
+        yield from (key for key, step in steps.items() if step.load_pps in loads)
+
+
+def accepted_pps(trial: Trial, closure: Closure) -> float | None:
     """What the tester's port took from the generator, in packets a second of the generator's samples; None without."""
     samples = [one for one in measured(trial.tester.samples) if sum_counters(one.counters, SENT)]
-    if trial.status != "ok" or len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns:
-        return None
-    closure = close_trial(trial, run)
-    if closure.generated <= 0:
+    if trial.status != "ok" or len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns or closure.generated <= 0:
         return None
     first, last = (sum_counters(one.counters, SENT) for one in (samples[0], samples[-1]))
     sent_pps = (last - first) * 1e9 / (samples[-1].t1_ns - samples[0].t1_ns)
@@ -114,14 +136,15 @@ def _count_due(tester: Counters) -> int:
     return sum_counters(tester, r"generator\.cpu\d+\.due")
 
 
-def load_flags(trial: Trial, run: Run, rate: Rate | None, ceilings: Ceilings) -> dict[str, bool]:
+def load_flags(trial: Trial, run: Run, rate: Rate | None, limits: Limits) -> dict[str, bool]:
     """Which limits the figure of a trial is at, and whether the load was kept."""
     params = run.cases[trial.key.case_id]
     line = line_pps(run, params.get("frame_len", 0))
-    ceiling = ceilings.get(load_key(params)) if needs_calibration(params) else None
+    ceiling = limits.ceilings.get(load_key(params)) if needs_calibration(params) else None
     pps = rate.pps if rate else 0.0
     return {
         "generator_bound": ceiling is not None and pps >= GENERATOR_BOUND * ceiling,
         "line_bound": line is not None and pps >= LINE_BOUND * line,
         "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and not read_step(trial, params).is_paced,
+        "search_quantised": trial.key in limits.quantised,
     }

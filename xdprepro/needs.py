@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xdprepro.cases import Case
+from xdprepro.cases import LARGEST_IN_ONE_PAGE, Case
 
 Probe = Mapping[str, Any]
 
@@ -22,7 +22,22 @@ def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
             if not answer["ok"]:
                 reason = answer.get("reason", "no reason given")
                 return f"{end} {probe['ifname']} (MTU {probe['mtu']}) has no {capability.replace('_', ' ')}: {reason}"
+    if reason := _missing_load(case):
+        return reason
     return next((reason for find in (_missing_on_the_port, _missing_cpus) for reason in find(case, dut)), "")
+
+
+def _missing_load(case: Case) -> str:
+    """Why the generator cannot make this load."""
+    if case.load == "closed" and case.role != "forward":
+        return "load = closed waits for packets to return, and those of this case do not"
+    if case.load == "closed" and case.generators > 1:
+        return "load = closed is for one generator: two could not tell whose packets return"
+    if case.load == "closed" and case.generator == "live-frames":
+        return "load = closed needs the generator af-packet: live frames cannot wait"
+    if case.generator == "live-frames" and case.frame_len > LARGEST_IN_ONE_PAGE:
+        return f"live frames have {LARGEST_IN_ONE_PAGE} bytes at most: use the generator af-packet"
+    return ""
 
 
 def dut_capabilities(case: Case) -> tuple[str, ...]:

@@ -75,13 +75,13 @@ def find_bounds(steps: Iterable[Step], loss_ratio: float) -> Bounds:
 
 
 class _EnoughError(Exception):
-    """The search takes more steps than it may."""
+    """The search takes more steps than it may, or is told to stop."""
 
 
 class _Measurer(MLRsearch.AbstractMeasurer):  # type: ignore[misc]  # the library has no types
     """What the library asks for a trial."""
 
-    def __init__(self, measure: Callable[[int], Step]) -> None:
+    def __init__(self, measure: Callable[[int], Step | None]) -> None:
         self.measure_step = measure
         self.steps: list[Step] = []
 
@@ -90,6 +90,8 @@ class _Measurer(MLRsearch.AbstractMeasurer):  # type: ignore[misc]  # the librar
         if len(self.steps) == MAX_STEPS:
             raise _EnoughError
         step = self.measure_step(round(intended_load))
+        if step is None:
+            raise _EnoughError
         self.steps.append(step)
         return MLRsearch.MeasurementResult(
             intended_duration=intended_duration,
@@ -101,11 +103,11 @@ class _Measurer(MLRsearch.AbstractMeasurer):  # type: ignore[misc]  # the librar
 
 
 def run_search(
-    measure: Callable[[int], Step], *, max_pps: float, loss_ratios: Sequence[float], width: float
+    measure: Callable[[int], Step | None], *, max_pps: float, loss_ratios: Sequence[float], width: float
 ) -> tuple[Step, ...]:
     """All steps of the search for several loss ratios at once, down to a relative width, in their order.
 
-    `measure` is called with each load in packets a second. A search that finds no end gives what it has.
+    `measure` is called with each load in packets a second; None from it ends the search early.
     """
     goals = [
         MLRsearch.SearchGoal(

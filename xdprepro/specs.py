@@ -90,6 +90,8 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
         "cpus": list(cpus.generators),
         "batch": case.generator_batch,
         "count": 0,
+        **({"rate_pps": case.rate_pps} if case.rate_pps else {}),
+        **({"closed_loop": case.outstanding} if case.outstanding else {}),
         "frame": _frame_section(lab.tester, lab.dut, case),
     }
 
