@@ -5,7 +5,6 @@ void host_add_sources(struct sampler *sampler)
 {
 	sampler_add(sampler, (struct source){"softirqs", .read = softirqs_read});
 	sampler_add(sampler, (struct source){"interrupts", .read = interrupts_read});
-	sampler_add(sampler, (struct source){"threads", .read = threads_read});
 	sampler_add(sampler, (struct source){"cpufreq", .read = cpufreq_read});
 	sampler_add(sampler, (struct source){"thermal_throttle", .read = thermal_read});
 	sampler_add(sampler, (struct source){"rapl", .read = rapl_read});

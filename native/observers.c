@@ -97,6 +97,7 @@ int observers_add_sources(struct observers *observers, const struct spec *spec,
 	int result;
 
 	add_port(port, sampler);
+	sampler_add(sampler, (struct source){"threads", .read = threads_read});
 	if (spec->role == ROLE_GENERATE)
 		return 0;
 	host_add_sources(sampler);
@@ -129,6 +130,7 @@ int observers_describe(const struct observers *observers, const struct port *por
 		return fail_result();
 	json_object_set_new(ready, "settings_found", find_changed(observers->settings_found, now));
 	json_decref(now);
+	json_object_set_new(ready, "irqs", port_irqs(&port->link));
 	if (observers->pmu)
 		json_object_set_new(ready, "pmu", pmu_describe(observers->pmu));
 	if (observers->xdp_errors)

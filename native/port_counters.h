@@ -11,4 +11,7 @@ int page_pool_read(const void *link, struct counters *counters);
 int page_pool_stats_read(const void *link, struct counters *counters);
 int settings_read(const void *link, struct counters *counters);
 
+/* The numbers of the interrupts of a port's device; none where it has no device of its own. */
+json_t *port_irqs(const struct link *link);
+
 #endif

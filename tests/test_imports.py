@@ -18,6 +18,7 @@ FLOORS = {
         "places",
         "closure",
         "load",
+        "surroundings",
         "validity",
         "comparable",
         "view",
