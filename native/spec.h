@@ -40,6 +40,24 @@ struct xsk_spec {
 	int frame_size;
 };
 
+/* An application of AF_PACKET. */
+struct packet_spec {
+	int block_size;
+	int blocks;
+	int frame_size;
+	int batch;
+	int app_cpu;
+	bool poll;      /* sleep where nothing is there, rather than spin */
+	int timeout_ms; /* TPACKET_V3 */
+	bool bypass;    /* send past the qdisc */
+};
+
+struct udp_spec {
+	int app_cpu;
+	int batch;
+	int port;
+};
+
 enum ring_fill { FILL_EMPTY, FILL_HALF, FILL_FULL };
 enum ring_faster { FASTER_NONE, FASTER_PRODUCER, FASTER_CONSUMER };
 
@@ -87,6 +105,8 @@ struct spec {
 	int pass;
 	int pmu_group; /* with PASS_PMU */
 	struct xsk_spec xsk;
+	struct packet_spec packet;
+	struct udp_spec udp;
 	struct ring_spec ring;
 	struct generator_spec generator; /* ROLE_TRANSMIT: frame, count and window of it */
 };

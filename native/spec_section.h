@@ -9,6 +9,8 @@
  * a section may be absent. */
 int parse_pass(const struct section *top, struct spec *spec);
 int parse_xsk(const struct section *top, struct spec *spec);
+int parse_packet(const struct section *top, struct spec *spec);
+int parse_udp(const struct section *top, struct spec *spec);
 int parse_ring(const struct section *top, struct spec *spec);
 
 /* What is sent: `frame`, `count` and `window`; for generators and for cases that transmit. */

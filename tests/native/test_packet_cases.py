@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""AF_PACKET rings, a UDP socket and TC: every packet is accounted for, and nothing stays behind."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_lab import (
+    CPU_SAMPLER,
+    Agent,
+    Line,
+    Pair,
+    generate_spec,
+    make_pair,
+    measure_spec,
+    run,
+    run_trial,
+    show_link,
+    start_agent,
+    total,
+)
+
+pytestmark = pytest.mark.netns
+
+VERSIONS = ("v2", "v3")
+WAKEUPS = ("busy", "poll")
+
+
+@pytest.fixture(scope="module")
+def pair(agent: Path, root_user: None) -> Iterator[Pair]:
+    with make_pair(agent) as made:
+        yield made
+
+
+def packet_part(**changes: Any) -> Line:
+    """The `packet` part of a spec: a ring of 2 MiB."""
+    return {
+        "block_size": 65536,
+        "blocks": 32,
+        "frame_size": 2048,
+        "batch": 64,
+        "app_cpu": CPU_SAMPLER,
+        "wakeup": "poll",
+        **changes,
+    }
+
+
+def from_ring(pair: Pair, **changes: Any) -> Line:
+    """A generator that reaches a port without NAPI, and a count that needs no time."""
+    return generate_spec(pair, **{"generator": "af-packet", "count": 20000, **changes})
+
+
+def accepted(tester: Agent) -> int:
+    """Frames that dut0 got: the port's own account, as no program sees them."""
+    moved = tester.moved()
+    return total(moved, "generator.cpu", ".packets")
+
+
+def assert_all_received(dut: Agent, tester: Agent) -> int:
+    """Every frame that reached the port is the application's, or a drop that the kernel counted."""
+    moved = dut.moved()
+    assert moved["netdev.rx_packets"] + moved["netdev.rx_dropped"] == accepted(tester) > 0
+    assert moved["pkt.tp_packets"] == moved["netdev.rx_packets"]
+    assert moved["pkt_app.rx_packets"] == moved["pkt.tp_packets"] - moved["pkt.tp_drops"]
+    assert moved["pkt_app.rx_bytes"] == 60 * moved["pkt_app.rx_packets"]
+    return moved["pkt_app.rx_packets"]
+
+
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_packet_ring_accounts_for_every_frame(pair: Pair, version: str, wakeup: str) -> None:
+    spec = measure_spec(f"pkt-{version}.rxdrop", packet=packet_part(wakeup=wakeup), measure_s=0.1)
+    dut, tester = run_trial(pair, spec, from_ring(pair))
+    assert assert_all_received(dut, tester) > 0
+
+
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_forwarded_frames_come_back_swapped(pair: Pair, version: str, wakeup: str) -> None:
+    spec = measure_spec(f"pkt-{version}.l2fwd", "forward", packet=packet_part(wakeup=wakeup), measure_s=0.1)
+    dut, tester = run_trial(pair, spec, from_ring(pair))
+    received = assert_all_received(dut, tester)
+    assert dut.moved()["pkt_app.tx_packets"] == received
+    # veth counts as dropped what the tester's ring had no room for; the rest is with the tester's program.
+    lost = dut.moved()["netdev.tx_dropped"]
+    assert total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets") == received - lost
+
+
+def sending(pair: Pair, version: str, *, count: int, frame_len: int = 60, flows: int = 1, **changes: Any) -> Line:
+    """A spec for dut0 that sends so many frames to tester0."""
+    frame = {"dst_mac": pair.tester_mac, "src_mac": pair.dut_mac, "frame_len": frame_len, "flows": flows}
+    return measure_spec(
+        f"pkt-{version}.txonly",
+        "transmit",
+        packet=packet_part(**changes),
+        measure_s=0.1,
+        count=count,
+        frame=frame,
+    )
+
+
+def run_transmit(pair: Pair, dut_line: Line) -> tuple[Agent, Agent]:
+    """A whole trial in which dut0 sends and tester0 drops."""
+    with ExitStack() as stack:
+        tester_line = measure_spec("xdp.drop.no-touch", ifname="tester0", measure_s=0.1)
+        tester = stack.enter_context(start_agent(pair, pair.tester, tester_line))
+        tester.wait_for("ready")
+        dut = stack.enter_context(start_agent(pair, pair.dut, dut_line))
+        dut.wait_for("ready")
+        tester.command("go")
+        dut.command("go")
+        dut.wait_for("measured")
+        dut.command("stop")
+        dut.wait_for("drained")
+        tester.wait_for("measured")
+        tester.command("stop")
+        tester.wait_for("drained")
+        tester.command("finish")
+        dut.command("finish")
+        assert tester.end() == 0, tester.lines[-1]
+        assert dut.end() == 0, dut.lines[-1]
+        return dut, tester
+
+
+def assert_all_sent(dut: Agent, tester: Agent) -> int:
+    """What the application sent is what the tester's program saw, or a drop of veth that was not sent again."""
+    moved = dut.moved()
+    sent = moved["pkt_app.tx_packets"]
+    lost = max(0, moved["netdev.tx_dropped"] - moved["pkt_app.tx_errors"])
+    assert total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets") == sent - lost
+    return sent
+
+
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+@pytest.mark.parametrize("count", [1, 63, 5000])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_count_of_sent_frames_is_exact(pair: Pair, version: str, count: int, wakeup: str) -> None:
+    dut, tester = run_transmit(pair, sending(pair, version, count=count, wakeup=wakeup, frame_len=61, flows=3))
+    assert assert_all_sent(dut, tester) == count
+    assert [line for line in dut.lines if "stopped" in line] == [{"stopped": True}]
+    assert "pkt_app.rx_packets" not in dut.edge("end")
+
+
+@pytest.mark.parametrize("bypass", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_frames_that_are_sent_until_the_stop_all_arrive(pair: Pair, version: str, bypass: bool) -> None:
+    dut, tester = run_transmit(pair, sending(pair, version, count=0, bypass=bypass))
+    assert assert_all_sent(dut, tester) > 0
+    (ready,) = (line for line in dut.lines if "ready" in line)
+    assert ready["packet"]["transmit"]["bypass"] is bypass
+    assert ready["packet"]["transmit"]["version"] == int(version[1])
