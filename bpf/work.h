@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-/* .rodata of the programs with a work. */
+/* .rodata.work of the programs with a work. */
 struct work_knobs {
 	__u32 lines;
 	__u32 iterations;

@@ -30,17 +30,17 @@ static __always_inline __u16 work_fold(__u32 sum)
 }
 
 /* False: no datagram, nothing was done. Each time is computed anew, whatever a compiler knows. */
-static __always_inline _Bool work_csum(void *data, const void *end, __u32 iterations)
+static __always_inline _Bool work_checksum(void *data, const void *end, __u32 iterations)
 {
 	const struct iphdr *ip = data + ETH_HLEN;
 	struct udphdr *udp = (void *)(ip + 1);
 	const __u16 *address = (const void *)&ip->saddr;
 	__u32 pseudo;
 
-	if ((const void *)(udp + 1) > end || !work_is_plain_ip(data) || ip->protocol != IPPROTO_UDP)
+	if ((const void *)(udp + 1) > end || !work_is_plain_ip(data) || ip->protocol != PROTOCOL_UDP)
 		return 0;
 	pseudo = address[0] + address[1] + address[2] + address[3] + udp->len +
-		 __constant_htons(IPPROTO_UDP);
+		 __constant_htons(PROTOCOL_UDP);
 	for (__u64 i = 0; i < iterations; i++) {
 		__u16 check;
 

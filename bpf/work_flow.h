@@ -40,7 +40,7 @@ static __always_inline _Bool work_find_flow(const void *data, const void *end, s
 
 	if ((const void *)(udp + 1) > end || !work_is_plain_ip(data) ||
 	    ip->frag_off & __constant_htons(0x3fff) ||
-	    (ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP))
+	    (ip->protocol != PROTOCOL_UDP && ip->protocol != PROTOCOL_TCP))
 		return 0;
 	flow->addresses = *(const work_wire64 *)&ip->saddr;
 	flow->ports = *(const work_wire32 *)udp | (__u64)ip->protocol << 32;

@@ -3,11 +3,14 @@
 #define XDPREPRO_WORK_PACKET_H
 
 #include <linux/if_ether.h>
-#include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
 
 #include "work.h"
+
+/* <linux/in.h> and <netinet/in.h> do not go together. */
+#define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
 
 /* The types of Ethernet and IP headers are read as numbers: struct ethhdr is packed, and clang
  * would read it byte by byte. The frame holds both headers. */

@@ -7,7 +7,7 @@
 #include "count.h"
 #include "work.h"
 
-const volatile struct work_knobs knobs;
+const volatile struct work_knobs knobs SEC(".rodata.work");
 
 /* Apart from the records, whose section holds nothing else. */
 struct worker workers[RECORD_CPUS] SEC(".data.workers");
