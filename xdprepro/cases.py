@@ -15,6 +15,7 @@ GENERATORS = ("auto", "live-frames", "af-packet")
 LOADS = ("saturate", "fixed", "closed", "search")
 WAKEUPS = ("irq", "need-wakeup", "poll", "busy-poll")
 PASSES = ("rate", "diagnostic", "pmu")
+PMU_GROUPS = ("core", "cache", "llc", "tlb", "stall", "software")
 TIMES = ("settle_s", "measure_s", "interval_s")
 MAX_LINES = 10_000_000
 SMALL_XSK_FRAME, LARGE_XSK_FRAME = 2048, 4096  # bytes of the UMEM for a packet, with its head room
@@ -212,7 +213,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "measure_s": Parameter("trial", (0.05, 3600.0), "0.05 to 3600 s"),
     "interval_s": Parameter("trial", (0.005, 60.0), "0.005 to 60 s"),
     "pass": Parameter("trial", PASSES),
-    "pmu_group": Parameter("trial", ("core", "cache", "llc", "tlb", "stall"), only_if=("pass", "pmu")),
+    "pmu_group": Parameter("trial", PMU_GROUPS, only_if=("pass", "pmu")),
 }
 
 

@@ -216,6 +216,11 @@ RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
         "use load = fixed",
     ),
     (
+        lambda case: case.role == "ring" and case.pass_ != "rate",
+        "pass = {case.pass_} looks at what the kernel does, and a ring is in user space",
+        "leave pass away",
+    ),
+    (
         lambda case: case.xsk_sockets > 1 and not case.shared_umem,
         "xsk_sockets = {case.xsk_sockets} on one queue need a shared UMEM",
         "add shared_umem = true",
