@@ -3,6 +3,7 @@
 #include "cases_packet.h"
 
 #include "packet_app.h"
+#include "udp_app.h"
 
 #define PACKET_CASE(NAME, ROLE, OPS) \
 	{.name = NAME, .roles = ROLE_BIT(ROLE), .sections = SECTION_PACKET, .app = &(OPS)}
@@ -14,5 +15,12 @@ const struct test_case cases_packet[] = {
 	[PACKET_V3_RXDROP] = PACKET_CASE("pkt-v3.rxdrop", ROLE_SINK, packet_ops),
 	[PACKET_V3_L2FWD] = PACKET_CASE("pkt-v3.l2fwd", ROLE_FORWARD, packet_ops),
 	[PACKET_V3_TXONLY] = PACKET_CASE("pkt-v3.txonly", ROLE_TRANSMIT, packet_send_ops),
+	[UDP_RXDROP] =
+		{
+			.name = "udp.rxdrop",
+			.roles = ROLE_BIT(ROLE_SINK),
+			.sections = SECTION_UDP,
+			.app = &udp_ops,
+		},
 };
 const size_t cases_packet_len = sizeof(cases_packet) / sizeof(cases_packet[0]);

@@ -43,5 +43,6 @@ int netdev_read(const void *link, struct counters *counters);
 int ethtool_read(const void *ifname, struct counters *counters);
 int softnet_read(const void *unused, struct counters *counters);
 int proc_stat_read(const void *unused, struct counters *counters);
+int snmp_read(const void *unused, struct counters *counters);
 
 #endif

@@ -24,9 +24,9 @@ static int fail_option(const struct packet_socket *packet, const char *step)
 {
 	int result = fail(errno, packet->ifname, step);
 
-	if (errno == EINVAL || errno == ENOPROTOOPT)
+	if (failure.err == EINVAL || failure.err == ENOPROTOOPT)
 		return fail_hint(result, "this kernel may be too old for it");
-	if (errno == ENOMEM)
+	if (failure.err == ENOMEM)
 		return fail_hint(result, "%zu KiB are asked for: less packet.blocks will do",
 				 ring_size(packet) / 1024);
 	return result;
@@ -56,7 +56,7 @@ static int open_socket(struct packet_socket *packet, const char *ifname, int ver
 	if (packet->fd >= 0)
 		return set_flag(packet, PACKET_VERSION, "PACKET_VERSION", version);
 	fail(errno, ifname, "packet socket");
-	if (errno == EAFNOSUPPORT)
+	if (failure.err == EAFNOSUPPORT)
 		fail_hint(fail_result(), "this kernel lacks CONFIG_PACKET");
 	return fail_result();
 }

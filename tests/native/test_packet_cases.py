@@ -18,7 +18,6 @@ from agent_lab import (
     measure_spec,
     run,
     run_trial,
-    show_link,
     start_agent,
     total,
 )
@@ -152,3 +151,55 @@ def test_frames_that_are_sent_until_the_stop_all_arrive(pair: Pair, version: str
     (ready,) = (line for line in dut.lines if "ready" in line)
     assert ready["packet"]["transmit"]["bypass"] is bypass
     assert ready["packet"]["transmit"]["version"] == int(version[1])
+
+
+def udp_spec(**changes: Any) -> Line:
+    """A UDP socket on dut0, at the discard port."""
+    return measure_spec("udp.rxdrop", udp={"app_cpu": CPU_SAMPLER, "batch": 64, "port": 9}, measure_s=0.1, **changes)
+
+
+def addresses(pair: Pair) -> list[str]:
+    """The IPv4 addresses of dut0, with the length of the prefix."""
+    (link,) = json.loads(run("ip", "-n", pair.dut, "-4", "-j", "address", "show", "dev", "dut0")) or [{}]
+    return [f"{info['local']}/{info['prefixlen']}" for info in link.get("addr_info", [])]
+
+
+def test_udp_socket_accounts_for_every_frame(pair: Pair) -> None:
+    dut, tester = run_trial(pair, udp_spec(), from_ring(pair))
+    moved = dut.moved()
+    assert moved["udp_app.rx_packets"] > 0
+    assert moved["udp_app.rx_packets"] + moved["udp.drops"] == moved["netdev.rx_packets"] > 0
+    assert moved["netdev.rx_packets"] + moved["netdev.rx_dropped"] == accepted(tester)
+    assert moved["snmp.Udp.RcvbufErrors"] == moved["udp.drops"]
+    assert moved["snmp.Udp.InDatagrams"] == moved["udp_app.rx_packets"]
+    assert moved["udp_app.rx_bytes"] == 18 * moved["udp_app.rx_packets"]
+
+
+def test_address_is_there_for_the_trial_alone(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, udp_spec()) as dut:
+        udp = dut.wait_for("ready")["udp"]
+        assert (udp["address"], udp["port"], udp["address_added"]) == ("198.18.0.2", 9, True)
+        assert addresses(pair) == ["198.18.0.2/30"]
+        dut.terminate()
+        assert dut.end() == 1
+    assert addresses(pair) == []
+
+
+def test_address_of_a_killed_agent_expires_and_is_taken_over(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, udp_spec()) as dut:
+        dut.wait_for("ready")
+        dut.process.kill()
+        dut.process.wait()
+    (link,) = json.loads(run("ip", "-n", pair.dut, "-4", "-j", "address", "show", "dev", "dut0"))
+    assert link["addr_info"][0]["valid_life_time"] <= 302
+    test_address_is_there_for_the_trial_alone(pair)
+
+
+def test_address_of_somebody_is_left_alone(pair: Pair) -> None:
+    run("ip", "-n", pair.dut, "address", "add", "198.18.0.2/24", "dev", "dut0")
+    try:
+        dut, _ = run_trial(pair, udp_spec(), from_ring(pair, count=100))
+        assert dut.moved()["udp_app.rx_packets"] == 100
+        assert addresses(pair) == ["198.18.0.2/24"]
+    finally:
+        run("ip", "-n", pair.dut, "address", "del", "198.18.0.2/24", "dev", "dut0")
