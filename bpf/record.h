@@ -26,6 +26,12 @@ struct redirect_knobs {
 	__u32 egress_ifindex;
 };
 
+/* How many sockets of a queue take packets in turn: a power of two, less one. */
+struct spread_knobs {
+	__u32 sockets_mask;
+	__u32 sockets_shift;
+};
+
 struct generate_knobs {
 	__u16 macs[6]; /* destination and source, as on the wire */
 	__u16 flows;

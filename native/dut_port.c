@@ -17,7 +17,9 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 {
 	const struct test_case *test_case = spec->test_case;
 	struct redirect_knobs redirect;
+	struct spread_knobs spread;
 	struct load_options options = {0};
+	const struct program *program = test_case->program;
 	int result = find_egress(spec, egress);
 
 	if (result)
@@ -27,7 +29,16 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 		options.knobs = &redirect;
 		options.knobs_size = sizeof(redirect);
 	}
-	result = port_create(port, spec->ifname, test_case->program, &options);
+	if (spec->xsk.sockets > 1 && test_case->spread) {
+		spread = (struct spread_knobs){spec->xsk.sockets - 1,
+					       __builtin_ctz(spec->xsk.sockets)};
+		options.knobs = &spread;
+		options.knobs_size = sizeof(spread);
+		program = test_case->spread;
+	}
+	if (spec->xsk.frags)
+		options.flags |= BPF_F_XDP_HAS_FRAGS;
+	result = port_create(port, spec->ifname, program, &options);
 	if (result)
 		return result;
 	result = fill_maps(port, egress, spec);

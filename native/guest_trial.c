@@ -54,7 +54,7 @@ static bool spins(const struct guest_trial *trial)
 	json_t *xsk = json_object_get(trial->specs[SIDE_DUT], "xsk");
 	const char *wakeup = json_string_value(json_object_get(xsk, "wakeup"));
 
-	return wakeup && !strcmp(wakeup, "busy");
+	return wakeup && strcmp(wakeup, "poll");
 }
 
 /* The text of the agent as it is, within a line of ours. */

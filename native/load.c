@@ -154,6 +154,11 @@ void loaded_destroy(struct loaded *loaded)
 	loaded->fd = -1;
 }
 
+bool loaded_has_map(const struct loaded *loaded, const char *map)
+{
+	return loaded->object && bpf_object__find_map_by_name(loaded->object, map);
+}
+
 int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
 		   unsigned int value)
 {

@@ -3,6 +3,7 @@
 #define XDPREPRO_LOAD_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <bpf/libbpf.h>
@@ -32,6 +33,8 @@ struct load_options {
 int loaded_create(struct loaded *loaded, const struct program *program,
 		  const struct load_options *options);
 void loaded_destroy(struct loaded *loaded);
+
+bool loaded_has_map(const struct loaded *loaded, const char *map);
 
 /* Set one element of a map of 32-bit keys and values. */
 int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,

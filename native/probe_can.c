@@ -77,23 +77,18 @@ static int try_multi_buffer(const struct link *link)
 
 static int try_xsk(const struct link *link, int bind_mode)
 {
-	struct xsk_spec spec = {
+	const struct xsk_spec spec = {
 		.bind_mode = bind_mode,
 		.ring_rx = TRY_FRAMES,
+		.ring_tx = TRY_FRAMES,
 		.ring_fill = TRY_FRAMES,
+		.ring_completion = TRY_FRAMES,
 		.frames = TRY_FRAMES,
 		.frame_size = XSK_UMEM__DEFAULT_FRAME_SIZE,
+		.sockets = 1,
 	};
-	json_t *object = NULL;
-	struct xsk xsk;
-	int result = xsk_create(&xsk, link->ifname, 0, &spec);
 
-	if (result)
-		return result;
-	result = xsk_verify(&xsk, &spec, &object);
-	json_decref(object);
-	xsk_destroy(&xsk);
-	return result;
+	return xsk_try(link->ifname, &spec);
 }
 
 static int try_xsk_copy(const struct link *link)

@@ -17,7 +17,7 @@
 
 enum attach_mode { ATTACH_NATIVE, ATTACH_SKB };
 enum bind_mode { BIND_COPY, BIND_ZERO_COPY };
-enum wakeup { WAKEUP_BUSY, WAKEUP_POLL };
+enum wakeup { WAKEUP_IRQ, WAKEUP_NEED_WAKEUP, WAKEUP_POLL, WAKEUP_BUSY_POLL };
 enum generator_kind { GENERATOR_LIVE_FRAMES, GENERATOR_AF_PACKET };
 
 enum pass { PASS_RATE, PASS_DIAGNOSTIC, PASS_PMU };
@@ -32,12 +32,22 @@ struct xsk_spec {
 	int wakeup;
 	int queues[MAX_QUEUES];
 	size_t queues_len;
-	int app_cpu;
+	int app_cpus[MAX_CPUS];
+	size_t app_cpus_len;
 	int batch;
 	int ring_rx;
+	int ring_tx;
 	int ring_fill;
-	int frames;
+	int ring_completion;
+	int frames; /* of each socket */
 	int frame_size;
+	bool unaligned;
+	bool huge_pages;
+	bool shared_umem;
+	int sockets; /* of each queue */
+	bool frags;
+	int busy_poll_us;
+	int busy_poll_budget;
 };
 
 /* An application of AF_PACKET. */

@@ -4,83 +4,114 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "clock.h"
 #include "error.h"
-#include "load.h"
+#include "link.h"
+#include "port.h"
 
 #define BIND_BUDGET_NS (2 * NS_PER_S)
 #define BIND_BACKOFF_MAX_NS (64 * NS_PER_MS)
-#define COMPLETION_RING 64 /* nothing is sent, but the kernel wants the ring */
 
-/* The members of struct xdp_statistics, in order; the last three came with 5.9. */
-static const char *const statistics_names[] = {
-	"rx_dropped",   "rx_invalid_descs",         "tx_invalid_descs",
-	"rx_ring_full", "rx_fill_ring_empty_descs", "tx_ring_empty_descs"};
+#ifndef ENOTSUPP
+#define ENOTSUPP 524 /* the kernel's own, which some drivers let out */
+#endif
 
-#define STATISTICS_LEN (sizeof(statistics_names) / sizeof(statistics_names[0]))
-
-static int fail_umem(int err, const struct xsk *xsk)
+static bool lacks_queue(const char *ifname, int queue_id, unsigned int *queues)
 {
-	int result = fail(err, xsk->name, "register UMEM");
+	struct link link;
 
-	if (err == ENOBUFS || err == ENOMEM)
-		fail_hint(result,
-			  "%zu KiB are asked for, and RLIMIT_MEMLOCK is %llu KiB: raise it with "
-			  "'ulimit -l', run with CAP_IPC_LOCK, or set fewer frames",
-			  xsk->area_size / 1024, load_memlock_kib());
-	return result;
+	if (link_read(ifname, &link))
+		return false;
+	*queues = port_rx_queues(&link);
+	return (unsigned int)queue_id >= *queues;
 }
 
-static int create_umem(struct xsk *xsk, const struct xsk_spec *spec)
+static int hint_invalid(int result, const char *ifname, int queue_id, const struct xsk_spec *spec)
 {
-	struct xsk_umem_config config = {
-		.fill_size = spec->ring_fill,
-		.comp_size = COMPLETION_RING,
-		.frame_size = spec->frame_size,
-	};
-	int err = -xsk_umem__create(&xsk->umem, xsk->area, xsk->area_size, &xsk->fill,
-				    &xsk->completion, &config);
+	const struct failure invalid = failure;
+	unsigned int queues = 0;
+	bool lacks = lacks_queue(ifname, queue_id, &queues);
 
-	if (!err)
-		return 0;
-	return fail_umem(err, xsk);
+	failure = invalid;
+	if (lacks)
+		return fail_hint(result,
+				 "%s has %u queues, counted from 0: set queues, or see "
+				 "'ethtool -l %s'",
+				 ifname, queues, ifname);
+	if (spec->frags)
+		return fail_hint(result, "frags need a kernel of 6.6 or newer, and a driver that "
+					 "has them in this bind_mode");
+	if (spec->unaligned)
+		return fail_hint(result, "unaligned frames need physically contiguous pages in "
+					 "zero-copy mode: set huge_pages");
+	return fail_hint(result, "the port cannot have this UMEM: set frame_size 4096, or "
+				 "bind_mode copy");
+}
+
+static int hint_bind(int result, const char *ifname, int queue_id, const struct xsk_spec *spec)
+{
+	switch (-result) {
+	case EBUSY:
+		return fail_hint(result, "another AF_XDP socket is bound to this queue");
+	case EOPNOTSUPP:
+	case ENOTSUPP:
+		return fail_hint(result,
+				 "the driver of %s has no zero-copy here: set bind_mode "
+				 "copy",
+				 ifname);
+	case ENETDOWN:
+		return fail_hint(result, "ip link set dev %s up", ifname);
+	case EINVAL:
+		return hint_invalid(result, ifname, queue_id, spec);
+	case EPERM:
+		return fail_hint(result, "run as root, or with CAP_NET_RAW");
+	default:
+		return result;
+	}
+}
+
+static int fail_bind(int err, const char *name)
+{
+	if (err == ENOTSUPP)
+		return fail_because(err, name, "bind", "the driver does not support it");
+	return fail(err, name, "bind");
 }
 
 static int bind_socket(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
 {
+	struct xsk_queue *queue = xsk->queue;
 	struct xsk_socket_config config = {
 		.rx_size = spec->ring_rx,
+		.tx_size = spec->ring_tx,
 		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
-		.bind_flags = XDP_USE_NEED_WAKEUP,
 	};
 	int err;
 
-	config.bind_flags |= spec->bind_mode == BIND_ZERO_COPY ? XDP_ZEROCOPY : XDP_COPY;
-	err = -xsk_socket__create(&xsk->socket, ifname, xsk->queue_id, xsk->umem, &xsk->rx, NULL,
-				  &config);
-	return err ? fail(err, xsk->name, "bind") : 0;
+	config.bind_flags = spec->bind_mode == BIND_ZERO_COPY ? XDP_ZEROCOPY : XDP_COPY;
+	if (xsk->asks)
+		config.bind_flags |= XDP_USE_NEED_WAKEUP;
+	if (spec->frags)
+		config.bind_flags |= XDP_USE_SG;
+	err = -xsk_socket__create_shared(&xsk->socket, ifname, queue->queue_id, queue->umem->handle,
+					 &xsk->rx, xsk->sends ? &xsk->tx : NULL, &queue->fill,
+					 &queue->completion, &config);
+	return err ? fail_bind(err, xsk->name) : 0;
 }
 
-static void destroy_umem(struct xsk *xsk)
-{
-	if (xsk->umem)
-		xsk_umem__delete(xsk->umem);
-	xsk->umem = NULL;
-}
-
-/* A UMEM whose socket could not be bound is half set up, so each try starts anew. */
+/* A UMEM whose first socket could not be bound is half set up, so that each try starts anew. */
 static int try_bind(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
 {
-	int result = create_umem(xsk, spec);
+	struct umem *umem = xsk->queue->umem;
+	bool first = !umem->handle;
+	int result = first ? umem_register(umem, spec, xsk->name, xsk->queue) : 0;
 
 	if (result)
 		return result;
 	result = bind_socket(xsk, ifname, spec);
-	if (result)
-		destroy_umem(xsk);
+	if (result && first)
+		umem_unregister(umem);
 	return result;
 }
 
@@ -99,98 +130,84 @@ static int bind_patiently(struct xsk *xsk, const char *ifname, const struct xsk_
 			backoff_ns *= 2;
 		xsk->bind_retries++;
 	}
-	if (result == -EBUSY)
-		fail_hint(0, "another AF_XDP socket is bound to this queue");
 	return result;
 }
 
-static int fill_ring(struct xsk *xsk)
+static int set_option(const struct xsk *xsk, int option, const char *step, int value)
 {
-	uint32_t i = 0;
-
-	if (xsk_ring_prod__reserve(&xsk->fill, xsk->frames, &i) != xsk->frames)
-		return fail_because(0, xsk->name, "fill", "the fill ring does not hold %u frames",
-				    xsk->frames);
-	for (uint64_t frame = 0; frame < xsk->frames; frame++)
-		*xsk_ring_prod__fill_addr(&xsk->fill, i++) = frame * xsk->frame_size;
-	xsk_ring_prod__submit(&xsk->fill, xsk->frames);
-	return 0;
+	return setsockopt(xsk->fd, SOL_SOCKET, option, &value, sizeof(value))
+		       ? fail(errno, xsk->name, step)
+		       : 0;
 }
 
-int xsk_create(struct xsk *xsk, const char *ifname, int queue_id, const struct xsk_spec *spec)
+static int prefer_busy_poll(const struct xsk *xsk, const struct xsk_spec *spec)
+{
+	int result = set_option(xsk, SO_PREFER_BUSY_POLL, "SO_PREFER_BUSY_POLL", 1);
+
+	if (result)
+		return fail_hint(result, "busy-poll needs a kernel of 5.11 or newer");
+	result = set_option(xsk, SO_BUSY_POLL, "SO_BUSY_POLL", spec->busy_poll_us);
+	return result ? result
+		      : set_option(xsk, SO_BUSY_POLL_BUDGET, "SO_BUSY_POLL_BUDGET",
+				   spec->busy_poll_budget);
+}
+
+static void set_names(struct xsk *xsk, const char *ifname, size_t number,
+		      const struct xsk_spec *spec)
+{
+	int queue_id = xsk->queue->queue_id;
+
+	if (spec->sockets == 1) {
+		snprintf(xsk->name, sizeof(xsk->name), "%s queue %d", ifname, queue_id);
+		snprintf(xsk->prefix, sizeof(xsk->prefix), "q%d", queue_id);
+		return;
+	}
+	snprintf(xsk->name, sizeof(xsk->name), "%s queue %d socket %zu", ifname, queue_id, number);
+	snprintf(xsk->prefix, sizeof(xsk->prefix), "q%d.s%zu", queue_id, number);
+}
+
+int xsk_create(struct xsk *xsk, const char *ifname, struct xsk_queue *queue, size_t number,
+	       bool sends, const struct xsk_spec *spec)
 {
 	int result;
 
 	memset(xsk, 0, sizeof(*xsk));
-	snprintf(xsk->name, sizeof(xsk->name), "%s queue %d", ifname, queue_id);
-	xsk->queue_id = queue_id;
-	xsk->frame_size = spec->frame_size;
-	xsk->frames = spec->frames < spec->ring_fill ? spec->frames : spec->ring_fill;
-	xsk->area_size = (size_t)spec->frames * spec->frame_size;
-	xsk->area = mmap(NULL, xsk->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
-	if (xsk->area == MAP_FAILED)
-		return fail(errno, xsk->name, "allocate UMEM");
+	xsk->queue = queue;
+	xsk->area = queue->umem->area;
+	xsk->batch = spec->batch;
+	xsk->asks = spec->wakeup != WAKEUP_IRQ;
+	xsk->fd = -1;
+	set_names(xsk, ifname, number, spec);
+	xsk->sends = sends;
 	result = bind_patiently(xsk, ifname, spec);
 	if (result)
-		goto unmap;
-	result = fill_ring(xsk);
-	if (!result)
-		return 0;
-	xsk_destroy(xsk);
-	return result;
-unmap:
-	munmap(xsk->area, xsk->area_size);
+		return hint_bind(result, ifname, queue->queue_id, spec);
+	xsk->fd = xsk_socket__fd(xsk->socket);
+	if (spec->wakeup == WAKEUP_BUSY_POLL)
+		result = prefer_busy_poll(xsk, spec);
+	if (result)
+		xsk_destroy(xsk);
 	return result;
 }
 
 void xsk_destroy(struct xsk *xsk)
 {
 	xsk_socket__delete(xsk->socket);
-	destroy_umem(xsk);
-	munmap(xsk->area, xsk->area_size);
+	xsk->socket = NULL;
 }
 
-/* The kernel fills what the caller has room for and says how much that was. */
-static int get_statistics(const struct xsk *xsk, uint64_t *values, socklen_t *len)
+int xsk_fill(struct xsk_queue *queue, const char *name, uint64_t frames, int frame_size)
 {
-	*len = STATISTICS_LEN * sizeof(*values);
-	if (getsockopt(xsk_socket__fd(xsk->socket), SOL_XDP, XDP_STATISTICS, values, len))
-		return fail(errno, xsk->name, "XDP_STATISTICS");
+	uint64_t addr = queue->frames_start;
+	uint32_t i = 0;
+
+	if (frames > queue->fill.size)
+		frames = queue->fill.size;
+	if (xsk_ring_prod__reserve(&queue->fill, frames, &i) != frames)
+		return fail_because(0, name, "fill", "the fill ring does not hold %u frames",
+				    (unsigned int)frames);
+	for (uint64_t frame = 0; frame < frames; frame++, addr += frame_size)
+		*xsk_ring_prod__fill_addr(&queue->fill, i++) = addr;
+	xsk_ring_prod__submit(&queue->fill, frames);
 	return 0;
-}
-
-int xsk_verify(const struct xsk *xsk, const struct xsk_spec *spec, json_t **object)
-{
-	struct xdp_options options;
-	uint64_t statistics[STATISTICS_LEN];
-	socklen_t len = sizeof(options);
-	int mode, result;
-
-	if (getsockopt(xsk_socket__fd(xsk->socket), SOL_XDP, XDP_OPTIONS, &options, &len))
-		return fail(errno, xsk->name, "XDP_OPTIONS");
-	mode = options.flags & XDP_OPTIONS_ZEROCOPY ? BIND_ZERO_COPY : BIND_COPY;
-	if (mode != spec->bind_mode)
-		return fail_because(0, xsk->name, "verify", "bound in mode %s, not %s",
-				    bind_mode_names[mode], bind_mode_names[spec->bind_mode]);
-	result = get_statistics(xsk, statistics, &len);
-	if (result)
-		return result;
-	*object = json_pack("{s:i, s:s, s:i, s:i, s:i, s:i}", "queue_id", xsk->queue_id,
-			    "bind_mode", bind_mode_names[mode], "bind_retries",
-			    (int)xsk->bind_retries, "ring_rx", (int)xsk->rx.size, "ring_fill",
-			    (int)xsk->fill.size, "statistics_len", (int)len);
-	return *object ? 0 : fail(ENOMEM, xsk->name, "describe socket");
-}
-
-int xsk_read_statistics(const struct xsk *xsk, struct counters *counters)
-{
-	uint64_t values[STATISTICS_LEN];
-	socklen_t len;
-	int result = get_statistics(xsk, values, &len);
-
-	for (size_t i = 0; !result && i < len / sizeof(values[0]); i++)
-		result = counters_set(counters, values[i], "q%d.%s", xsk->queue_id,
-				      statistics_names[i]);
-	return result;
 }

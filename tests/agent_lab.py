@@ -166,8 +166,8 @@ def xsk_part(**changes: Any) -> Line:
     return {
         "bind_mode": "copy",
         "queues": [0, 1],
-        "app_cpu": CPU_SAMPLER,
-        "wakeup": "busy",
+        "app_cpus": [CPU_SAMPLER],
+        "wakeup": "need-wakeup",
         "batch": 64,
         "ring_rx": 2048,
         "ring_fill": 2048,

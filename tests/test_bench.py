@@ -131,7 +131,7 @@ def test_specs_say_what_the_case_says() -> None:
     assert spec["xsk"] == {
         "bind_mode": "copy",
         "queues": [0, 1],
-        "app_cpu": 0,
+        "app_cpus": [0],
         "wakeup": "poll",
         "batch": 64,
         "ring_rx": 512,

@@ -120,8 +120,8 @@ def _xsk_section(case: Case, cpus: Cpus, queues: Sequence[int]) -> Section:
     return {
         "bind_mode": case.bind_mode,
         "queues": list(queues[: case.xsk_queues or len(queues)]),
-        "app_cpu": cpus.apps[0],
-        "wakeup": "poll" if case.wakeup == "poll" else "busy",
+        "app_cpus": list(cpus.apps),
+        "wakeup": case.wakeup,
         "batch": case.xsk_batch,
         "ring_rx": case.xsk_ring_rx,
         "ring_fill": case.xsk_ring_rx * 2,

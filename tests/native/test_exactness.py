@@ -112,7 +112,7 @@ def test_frames_forwarded_in_skb_mode_come_back_to_a_native_program(pair: Pair, 
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-@pytest.mark.parametrize("wakeup", ["busy", "poll"])
+@pytest.mark.parametrize("wakeup", ["irq", "need-wakeup", "poll", "busy-poll"])
 def test_socket_accounts_for_every_redirected_frame(pair: Pair, wakeup: str, generator: str) -> None:
     spec = measure_spec("xsk.rxdrop", xsk=xsk_part(wakeup=wakeup))
     dut, tester = run_trial(pair, spec, generate_spec(pair, generator=generator))

@@ -74,8 +74,8 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SOCKET, "xsk.queues", [64], "[64] is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.queues", ["0"], "is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.queues", 0, "0 is not a list of different integers from 0 to 63"),
-    (SOCKET, "xsk.app_cpu", 512, "512 is not an integer from 0 to 511"),
-    (SOCKET, "xsk.wakeup", "irq", '"irq" is not one of busy, poll'),
+    (SOCKET, "xsk.app_cpus", [512], "[512] is not a list of different integers from 0 to 511"),
+    (SOCKET, "xsk.wakeup", "busy", '"busy" is not one of irq, need-wakeup, poll, busy-poll'),
     (SOCKET, "xsk.batch", 0, "0 is not an integer from 1 to 4096"),
     (SOCKET, "xsk.ring_rx", 1000, "1000 is not a power of two from 64 to 65536"),
     (SOCKET, "xsk.ring_fill", 32, "32 is not a power of two from 64 to 65536"),
@@ -132,14 +132,14 @@ def test_bad_command_line_shows_the_usage(agent: Path, argv: list[str]) -> None:
     assert error["reason"] == "usage: xdprepro-agent version | probe IFNAME | trial"
 
 
-@pytest.mark.parametrize("key", ["sampler_cpu", "xsk.app_cpu", "cpus"])
+@pytest.mark.parametrize("key", ["sampler_cpu", "xsk.app_cpus", "cpus"])
 def test_cpu_that_is_not_there_is_named(agent: Path, root_user: None, key: str) -> None:
     spec, value = {
         "sampler_cpu": (SINK, 511),
-        "xsk.app_cpu": (SOCKET | {"ifname": "lo", "attach_mode": "skb"}, 511),
+        "xsk.app_cpus": (SOCKET | {"ifname": "lo", "attach_mode": "skb"}, [511]),
         "cpus": (GENERATE | {"ifname": "lo", "attach_mode": "skb"}, [511]),
     }[key]
-    if key == "xsk.app_cpu":
+    if key == "xsk.app_cpus":
         spec = changed(spec, "xsk.queues", [0])
     status, error = run_agent(agent, "trial", stdin=json.dumps(changed(spec, key, value)) + "\n")
     assert (status, error["object"], error["step"]) == (1, f"{key}: CPU 511", "pin")
