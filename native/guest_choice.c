@@ -50,7 +50,8 @@ static bool dut_can(json_t *probe, json_t *spec, char *reason, size_t size)
 static bool tester_can(json_t *probe, json_t *spec, char *reason, size_t size)
 {
 	return has(probe, SIDE_TESTER, "xdp_", text_of(spec, "attach_mode"), reason, size) &&
-	       has(probe, SIDE_TESTER, "", text_of(spec, "generator"), reason, size);
+	       (!*text_of(spec, "generator") ||
+		has(probe, SIDE_TESTER, "", text_of(spec, "generator"), reason, size));
 }
 
 void guest_choose(json_t *const probes[SIDES], struct guest_trial *trial, char *reason, size_t size)

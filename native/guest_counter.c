@@ -42,7 +42,7 @@ static int fill(void)
 	return result;
 }
 
-int guest_counter_arm(void)
+int guest_counter_arm(enum side receiver)
 {
 	const uint64_t added[] = {programs.attached[SIDE_DUT], programs.attached[SIDE_TESTER],
 				  programs.generating};
@@ -53,7 +53,7 @@ int guest_counter_arm(void)
 			result = window_add(added[i]);
 	if (result)
 		return result;
-	window_table.program = programs.attached[SIDE_DUT];
+	window_table.program = programs.attached[receiver];
 	window_arm();
 	return 0;
 }

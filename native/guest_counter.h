@@ -13,6 +13,6 @@ void guest_counter_note(enum side side, json_t *ready);
  * Tell QEMU's plugin (window.h) where functions are, those noted among them. Only now, because the
  * kernel makes code of its own (dispatchers) when the first programs are attached.
  */
-int guest_counter_arm(void);
+int guest_counter_arm(enum side receiver);
 
 #endif

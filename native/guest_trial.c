@@ -43,9 +43,22 @@ static double measuring_s(const struct guest_trial *trial)
 	       json_number_value(get_value(trial, SIDE_DUT, "measure_s"));
 }
 
+/* The side whose frames are measured. */
+static enum side sender_of(const struct guest_trial *trial)
+{
+	const char *role = json_string_value(get_value(trial, SIDE_DUT, "role"));
+
+	return role && !strcmp(role, "transmit") ? SIDE_DUT : SIDE_TESTER;
+}
+
+static enum side receiver_of(const struct guest_trial *trial)
+{
+	return sender_of(trial) == SIDE_DUT ? SIDE_TESTER : SIDE_DUT;
+}
+
 static bool is_counted(const struct guest_trial *trial)
 {
-	return json_integer_value(get_value(trial, SIDE_TESTER, "count")) > 0;
+	return json_integer_value(get_value(trial, sender_of(trial), "count")) > 0;
 }
 
 /* Sockets that are polled without end leave the CPU to nobody. */
@@ -145,7 +158,8 @@ static int ask(struct conversation *talk, enum side side, const char *name, cons
 static int start(struct conversation *talk, enum side side)
 {
 	static char *const argv[] = {"xdprepro-agent", "trial", NULL};
-	bool urgent = side == SIDE_DUT && is_counted(talk->trial) && !spins(talk->trial);
+	bool receives = side == SIDE_DUT && receiver_of(talk->trial) == SIDE_DUT;
+	bool urgent = receives && is_counted(talk->trial) && !spins(talk->trial);
 	int result = guest_agent_start(&talk->agents[side], side, argv, urgent);
 
 	if (!result)
@@ -155,9 +169,18 @@ static int start(struct conversation *talk, enum side side)
 
 static int go(struct conversation *talk)
 {
-	int result = command(talk, SIDE_DUT, "go");
+	int result = command(talk, receiver_of(talk->trial), "go");
 
-	return result ? result : command(talk, SIDE_TESTER, "go");
+	return result ? result : command(talk, sender_of(talk->trial), "go");
+}
+
+/* A DUT that transmits says `stopped` on its way to `drained`. */
+static int stop(struct conversation *talk)
+{
+	int result = sender_of(talk->trial) == SIDE_DUT ? ask(talk, SIDE_DUT, "stop", "drained")
+							: ask(talk, SIDE_TESTER, "stop", "stopped");
+
+	return result ? result : ask(talk, receiver_of(talk->trial), "stop", "drained");
 }
 
 /* Packets come for a time, and the DUT says when it is over. */
@@ -167,9 +190,7 @@ static int measure_time(struct conversation *talk)
 
 	if (!result)
 		result = await(talk, SIDE_DUT, "measured", measuring_s(talk->trial) + ANSWER_S);
-	if (!result)
-		result = ask(talk, SIDE_TESTER, "stop", "stopped");
-	return result ? result : ask(talk, SIDE_DUT, "stop", "drained");
+	return result ? result : stop(talk);
 }
 
 static void close_window(struct conversation *talk)
@@ -181,7 +202,7 @@ static void close_window(struct conversation *talk)
 /* A number of packets comes; the window that the generator opened ends when none is left. */
 static int measure_count(struct conversation *talk)
 {
-	int result = talk->job->count ? guest_counter_arm() : 0;
+	int result = talk->job->count ? guest_counter_arm(receiver_of(talk->trial)) : 0;
 
 	if (result)
 		return result;
@@ -189,9 +210,11 @@ static int measure_count(struct conversation *talk)
 	talk->in_window = true;
 	result = go(talk);
 	if (!result)
-		result = await(talk, SIDE_TESTER, "stopped", COUNT_S);
-	if (!result)
+		result = await(talk, sender_of(talk->trial), "stopped", COUNT_S);
+	if (!result && sender_of(talk->trial) == SIDE_DUT)
 		result = ask(talk, SIDE_DUT, "stop", "drained");
+	if (!result)
+		result = ask(talk, receiver_of(talk->trial), "stop", "drained");
 	if (!result)
 		close_window(talk);
 	return result;
@@ -214,8 +237,8 @@ static int converse(struct conversation *talk)
 	if (!result)
 		result = is_counted(talk->trial) ? measure_count(talk) : measure_time(talk);
 	if (!result)
-		result = finish(talk, SIDE_TESTER);
-	return result ? result : finish(talk, SIDE_DUT);
+		result = finish(talk, sender_of(talk->trial));
+	return result ? result : finish(talk, receiver_of(talk->trial));
 }
 
 static void end_agents(struct conversation *talk, bool failed)
