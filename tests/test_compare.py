@@ -281,8 +281,8 @@ SERIOUS: dict[str, Any] = {
     "kernel__cmdline": "BOOT_IMAGE=/vmlinuz-6.12.1 root=/dev/vda mitigations=off",
     "kernel__mitigations__retbleed": "Vulnerable",
     "cpu__governor": "powersave",
-    "dut__port__driver": "ixgbe",
-    "tester__port__driver": "ixgbe",
+    "dut__port__driver": "atlantic",
+    "tester__port__driver": "atlantic",
     "dut__port__mtu": 9000,
     "dut__port__rx_queues": 4,
     "dut__port__channels__rx": 4,
@@ -531,6 +531,19 @@ def test_the_machine_that_counted_does_not_matter(key: str, value: Any) -> None:
 def test_counts_and_rates_of_guests_are_never_compared() -> None:
     comparison = compare_runs(*guests(guest__accel="kvm"), allow_confounded=True)
     assert verdict(comparison) == "INCOMPARABLE"
+
+
+@pytest.mark.parametrize(("accel", "emulated"), [("tcg", True), ("kvm", False)])
+def test_times_of_an_emulated_processor_get_no_verdict(accel: str, emulated: bool) -> None:
+    """Not even when what confounds is allowed: it is the emulator's speed. A real processor's guest is judged."""
+    finger = make_guest_fingerprint("veth", guest__accel=accel)
+    runs = [
+        make_case_run(DROP, ns, run_id=run_id, fingerprint=finger | {"dut": {"port": {}}, "tester": {"port": {}}})
+        for run_id, ns in (("a", QUIET), ("b", shifted(QUIET, 1.03)))
+    ]
+    case = only(compare_runs(*runs, allow_confounded=True))
+    assert (case.verdict, case.delta_ns is None) == (("INCOMPARABLE", True) if emulated else ("REGRESSED", False))
+    assert ("a processor was emulated" in case.reason) == emulated
 
 
 def test_a_count_and_a_rate_are_never_compared() -> None:

@@ -21,7 +21,7 @@ from made_counts import (
 )
 from made_trials import make_case_run
 
-from xdprepro import errors, validity
+from xdprepro import bench, errors, validity
 from xdprepro.cases import Case
 from xdprepro.compare import Comparison, compare
 from xdprepro.costs import count_costs
@@ -254,6 +254,33 @@ def test_two_functions_that_cancel_out_are_no_agreement() -> None:
 
 def test_timer_interrupts_are_not_what_boots_must_agree_in() -> None:
     assert count([*make_boot(DROP), *make_boot(DROP, more(("tick_sched_timer", "rest"), 3), boot=1)]).boots_agree
+
+
+def stored_flags(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
+    run = make_counted_run(trials, [DROP])
+    stored, names = bench.find_flags(run)
+    assert [view.flags for view in view_run(run).trials] == list(stored.values())
+    return [tuple(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in stored.values()]
+
+
+def test_boots_that_differ_from_the_first_are_flagged_and_stay_usable() -> None:
+    trials = [*make_boot(DROP), *make_boot(DROP, boot=1), *make_boot(DROP, more(RCV, 2), boot=2)]
+    assert stored_flags(trials) == [()] * 4 + [("boots_differ",)] * 2
+    assert len(count(trials).boots) == 3
+
+
+def test_a_single_window_that_differs_is_flagged_though_no_figure_shows_it() -> None:
+    once = {**ONCE, RCV: 5}
+    trials = [*make_boot(DROP), *make_boot(DROP, once=once, boot=1)]
+    assert stored_flags(trials) == [()] * 2 + [("boots_differ",)] * 2
+    assert count(trials).boots_agree
+
+
+def test_neither_the_rest_nor_a_trial_without_counts_makes_boots_differ() -> None:
+    late = make_boot(DROP, more(("tick_sched_timer", "rest"), 3), boot=1)
+    assert stored_flags([*make_boot(DROP), *late]) == [()] * 4
+    lost = [make_window(DROP, None, number=number) for number in range(2)]
+    assert "boots_differ" not in str(stored_flags([*lost, *make_boot(DROP, boot=1)]))
 
 
 # Verdicts

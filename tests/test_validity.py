@@ -278,6 +278,7 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "load_gap",
         "slow_reading",
         "no_count",
+        "boots_differ",
     )
 
 

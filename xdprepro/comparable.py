@@ -52,6 +52,7 @@ IGNORED = (
 UNKNOWN_TO_ONE = (r"ports\.[\w-]+\.(dut|tester)\.features\..*",)
 # Not even when the user allows what confounds.
 NEVER = ("lab.kind", "guest.accel", "generator", "generator used")
+EMULATED = "a processor was emulated: these times are the emulator's, and say nothing of a real one"
 # The boot loader names the kernel image here, which is the kernel under test.
 IMAGE_WORDS = r"(BOOT_IMAGE|initrd)=\S*\s*"
 
@@ -92,6 +93,11 @@ def check_comparable(a: Run, b: Run) -> tuple[Mismatch, ...]:
 def is_incomparable(mismatches: tuple[Mismatch, ...], case_id: str, *, allow_confounded: bool) -> bool:
     """Whether a case gets no verdict; other labs, figures and senders are never compared, whatever is allowed."""
     return any(one.key in NEVER or not allow_confounded for one in find_serious(mismatches, case_id))
+
+
+def is_emulated(run: Run) -> bool:
+    """Whether what the run timed is the work of an emulator; what it counted is not touched by that."""
+    return bool(run.fingerprint.get("guest", {}).get("accel") == "tcg")
 
 
 def find_serious(mismatches: tuple[Mismatch, ...], case_id: str) -> list[Mismatch]:

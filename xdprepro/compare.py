@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 from xdprepro import errors, stats
 from xdprepro.comparable import (
+    EMULATED,
     Dimension,
     Mismatch,
     check_comparable,
     diff_kernel_configs,
     find_dimensions,
+    is_emulated,
     is_incomparable,
 )
 from xdprepro.exact import CountComparison, case_counts, judge
@@ -113,6 +115,7 @@ def compare(
     known_a, known_b = _known_cases(a.run), _known_cases(b.run)
     common = [one for one in known_a if one in known_b and (one in a.run.cases or one in b.run.cases)]
     dimensions = find_dimensions(a.run, b.run)
+    emulated = EMULATED if is_emulated(a.run) or is_emulated(b.run) else ""
     more = f"the runs differ in more than the {dimensions[0].name if dimensions else 'kernel'}"
     timed: list[CaseComparison] = []
     counted: list[CountComparison] = []
@@ -121,7 +124,7 @@ def compare(
         if any(is_counted(view.run.cases.get(case_id, {})) for view in (a, b)):
             counted.append(_counts(a, b, case_id, margin_pct=wanted_pct or 0.0, doubt=doubt))
         else:
-            timed.append(_figures(a, b, case_id, margin_pct=margin_pct, level=level, doubt=doubt))
+            timed.append(_figures(a, b, case_id, margin_pct=margin_pct, level=level, doubt=emulated or doubt))
     decided: dict[str, CaseComparison | CountComparison] = {case.case_id: case for case in counted}
     decided |= {case.case_id: _decide(case, margin_pct, level) for case in _adjust(timed)}
     return Comparison(

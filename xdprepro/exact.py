@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from xdprepro.sample import PROFILE_SIDES, Profile, Trial
-from xdprepro.stats import is_counted, kind_of
+from xdprepro.stats import is_counted, tested_sides
 from xdprepro.validity import excluding
 from xdprepro.view import RunView
 
@@ -130,7 +130,7 @@ def case_counts(view: RunView, case_id: str) -> CaseCounts:
     params = view.run.cases.get(case_id)
     return CaseCounts(
         case_id=case_id,
-        sides=("receive", "app") if params and kind_of(params).uses_xsk else ("receive",),
+        sides=tested_sides(params) if params else ("receive",),
         boots=tuple(counts for boot, found in sorted(windows.items()) if (counts := _boot_counts(boot, found))),
         excluded=tuple((one.trial, excluding(one.flags)) for one in trials if not one.usable),
     )

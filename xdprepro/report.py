@@ -7,6 +7,7 @@ from typing import Any
 
 from xdprepro import stats
 from xdprepro.closure import find_driver
+from xdprepro.comparable import EMULATED, is_emulated
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
 from xdprepro.sample import SIDES
@@ -54,9 +55,6 @@ def _guest_facts(finger: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "ports", ", ".join(f"{port} ({find_driver(finger, 'dut', port=port)})" for port in finger.get("ports", {}))
 
 
-EMULATED = "a processor was emulated: these times are the emulator's, and say nothing of a real one"
-
-
 def case_table(view: RunView) -> Table:
     """The rate of each case: mean over restarts, interval, spread, and what the figure rests on."""
     columns = (
@@ -75,8 +73,7 @@ def case_table(view: RunView) -> Table:
     )
     rows = tuple(_case_row(view, case_id) for case_id in view.run.cases)
     flags = sorted({flag for row in rows for flag in row["flags"]})
-    emulated = view.run.fingerprint.get("guest", {}).get("accel") == "tcg"
-    notes = [*([EMULATED] if emulated else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
+    notes = [*([EMULATED] if is_emulated(view.run) else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
     return Table("cases", "Cases", columns, rows, tuple(notes))
 
 

@@ -80,6 +80,11 @@ def kind_of(params: Mapping[str, Any]) -> CaseKind:
     return CASE_KINDS[params["case"]]
 
 
+def tested_sides(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sides of a profile that are under test; the others are the load and the rest of the machine."""
+    return ("receive", "app") if kind_of(params).uses_xsk else ("receive",)
+
+
 def is_counted(params: Mapping[str, Any]) -> bool:
     """Whether the instructions of the case's packets were counted, in windows of so many packets, and nothing timed."""
     return bool(params.get("packets"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdprepro.closure import Closure, close_trial
-from xdprepro.sample import Counters, Run, Stream, Trial
+from xdprepro.sample import Counters, ProfileRow, Run, Stream, Trial
 from xdprepro.stats import (
     SLOW_READING,
     action_pattern,
@@ -17,6 +17,7 @@ from xdprepro.stats import (
     rate_pattern,
     returned_share,
     sum_counters,
+    tested_sides,
     trial_rate,
 )
 
@@ -53,6 +54,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
     "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
+    "boots_differ": (False, "an earlier boot counted other instructions under test in the same window"),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -60,11 +62,18 @@ FLAGS = tuple(MEANINGS)
 def trial_flags(trial: Trial, run: Run) -> int:
     """The bit mask of all flags of a trial of this run."""
     params = run.cases[trial.key.case_id]
-    return find_flags(trial, params, close_trial(trial, run))
+    return find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run))
 
 
-def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int:
-    """The same, when the balance is known."""
+def find_first(trial: Trial, run: Run) -> Trial | None:
+    """The first boot's trial of the same window, which may be this one; None where nothing was counted."""
+    key = trial.key
+    same = (one for one in run.trials if (one.key.case_id, one.key.trial) == (key.case_id, key.trial) and one.profile)
+    return next(same, None) if trial.profile else None
+
+
+def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure, *, first: Trial | None = None) -> int:
+    """The same, when the balance and the first boot's trial are known."""
     timed = not is_counted(params)
     raised = {
         "failed": trial.status != "ok",
@@ -72,6 +81,7 @@ def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure) -> int
         "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
+        "boots_differ": first is not None and _tested_rows(trial, params) != _tested_rows(first, params),
         "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
         **_program_flags(trial.dut, params),
         **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
@@ -152,6 +162,11 @@ def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
         if foreign > 1 and foreign > SHARED_CPU * sum(ticks.values()):
             return True
     return False
+
+
+def _tested_rows(trial: Trial, params: Mapping[str, Any]) -> list[ProfileRow]:
+    rows = trial.profile.rows if trial.profile else ()
+    return sorted(row for row in rows if row.side in tested_sides(params))
 
 
 def _window_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from xdprepro.closure import Closure, close_trial
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import Run, Trial
 from xdprepro.stats import Estimate, Rate, is_counted, trial_rate
-from xdprepro.validity import excluding, find_flags
+from xdprepro.validity import excluding, find_first, find_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def view_trial(trial: Trial, run: Run) -> TrialView:
     params = run.cases[trial.key.case_id]
     closure = close_trial(trial, run)
     rate = None if is_counted(params) else trial_rate(trial, params)
-    return TrialView(trial, rate, closure, find_flags(trial, params, closure))
+    return TrialView(trial, rate, closure, find_flags(trial, params, closure, first=find_first(trial, run)))
 
 
 def why_no_figure(view: RunView, case_id: str) -> str:
