@@ -13,6 +13,8 @@ SAMPLES = 21  # the measure phase is one second
 OUTSIDE = 12_345  # packets before and after the measure phase
 BEFORE = 1000  # what every counter of the kernel and the driver shows at the start edge
 
+RECORDS = ("xdp_prog", "xdp_remote", "tc_prog")  # of programs; they have no entry that is zero
+
 Json = dict[str, Any]
 
 
@@ -29,22 +31,26 @@ def make_streams(
     steps = [round(k * INTERVAL_NS * cores / ns) for k in range(SAMPLES)]
     total = steps[-1] + OUTSIDE
     returned = round(total * returned_share)
-    dut: Json = {"xdp_prog": _spread(case.kind.action, total, cores), "netdev": {"tx_dropped": 0}}
-    dut["ethtool"] = {"rx_queue_0_drops": 0, "rx_queue_0_xdp_drops": 0}
-    tester: Json = {"generator": {"cpu1.packets": total, "cpu1.errors": 0}, "netdev": {"tx_dropped": 0}, "xdp_prog": {}}
-    if case.kind.uses_xsk:
+    dut: Json = {"netdev": {"tx_dropped": 0}, "ethtool": {"rx_queue_0_drops": 0, "rx_queue_0_xdp_drops": 0}}
+    tester: Json = {"netdev": {"tx_dropped": 0}, "xdp_prog": {}}
+    if case.role != "transmit":
+        tester["generator"] = {"cpu1.packets": total, "cpu1.errors": 0}
+    for name, packets in _handled(case, total, cores).items():
+        source, _, counter = name.partition(".")
+        dut.setdefault(source, {})[counter] = packets
+    if "xsk" in case.kind.groups:
         dut["xsk"] = {"q0.rx_dropped": 0, "q0.rx_ring_full": 0}
-        dut["xsk_app"] = {"q0.rx_packets": total}
-    if case.kind.role == "forward":
-        tester["xdp_prog"] = _spread("XDP_DROP", returned, 1)
-        dut["netdev"]["tx_dropped"] = total - returned
+    if case.role in ("forward", "transmit"):
+        copies = case.fanout or 1
+        tester["xdp_prog"] = _spread("XDP_DROP", returned * copies, 1)
+        dut["netdev"]["tx_dropped"] = (total - returned) * copies
     for edge, changes in ((dut, dut_end), (tester, tester_end)):
         for name, value in (changes or {}).items():
             source, _, counter = name.partition(".")
             counters = edge.setdefault(source, {})
             counters[counter] = counters.get(counter, 0) + value
     attach = {"ifname": "dut0", "attach_mode": case.attach_mode, "prog_id": 7}
-    sockets = [{"queue_id": 0, "bind_mode": case.bind_mode}] if case.kind.uses_xsk else []
+    sockets = [{"queue_id": 0, "bind_mode": case.bind_mode}] if "xsk" in case.kind.groups else []
     dut_lines = [
         _edge("start", _earlier(dut)),
         {"ready": True, "attach": attach, "xsk": sockets},
@@ -62,17 +68,34 @@ def make_streams(
     return parse_stream(dut_lines), parse_stream(tester_lines)
 
 
+def _handled(case: Case, packets: int, cores: int) -> dict[str, int]:
+    """The counters of the DUT after so many packets, of every part that has to do with them."""
+    kind, counters = case.kind, {}
+    if kind.program and kind.action:
+        counters |= {f"{kind.program}.{key}": part for key, part in _spread(kind.action, packets, cores).items()}
+    if case.remote not in ("", "none"):
+        counters[f"xdp_remote.cpu0.XDP_{case.remote.upper()}.packets"] = packets
+    if kind.role == "ring":
+        counters |= {"ring.produced": packets, "ring.consumed": packets, "ring.errors": 0}
+    elif kind.in_app:
+        queue = "q0." if kind.uses_xsk else ""
+        words = {"transmit": ("tx",), "forward": ("rx", "tx")}.get(kind.role, ("rx",))
+        words += ("tx",) if ".local" in case.case else ()
+        counters |= {f"{kind.app}.{queue}{word}_packets": packets for word in words}
+    elif not kind.program:
+        counters["netdev.rx_packets"] = packets
+    return counters
+
+
 def _earlier(edge: Json) -> Json:
     """The start edge: the program's records are only there once they are not zero."""
-    return {
-        source: {} if source == "xdp_prog" else dict.fromkeys(counters, BEFORE) for source, counters in edge.items()
-    }
+    return {source: {} if source in RECORDS else dict.fromkeys(counters, BEFORE) for source, counters in edge.items()}
 
 
 def _later(edge: Json) -> Json:
     """The end edge, from how much each counter grew."""
     return {
-        source: {name: grew + (0 if source == "xdp_prog" else BEFORE) for name, grew in counters.items()}
+        source: {name: grew + (0 if source in RECORDS else BEFORE) for name, grew in counters.items()}
         for source, counters in edge.items()
     }
 
@@ -84,10 +107,8 @@ def _spread(action: str, packets: int, cores: int) -> dict[str, int]:
 
 
 def _sample(case: Case, index: int, packets: int, cores: int) -> Json:
-    counters = {f"xdp_prog.{key}": value for key, value in _spread(case.kind.action, packets, cores).items()}
-    if case.kind.uses_xsk:
-        counters["xsk_app.q0.rx_packets"] = packets
     t1_ns = 10**9 + index * INTERVAL_NS
+    counters = _handled(case, packets, cores)
     return {"sample": index, "phase": "measure", "t0_ns": t1_ns - 700, "t1_ns": t1_ns, "counters": counters}
 
 

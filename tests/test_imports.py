@@ -16,6 +16,7 @@ FLOORS = {
         "stats",
         "search",
         "places",
+        "stages",
         "closure",
         "load",
         "surroundings",

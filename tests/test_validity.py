@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Flags: each is raised by what it is for, and by nothing else."""
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -279,6 +280,9 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "slow_reading",
         "no_count",
         "boots_differ",
+        "not_returned",
+        "short_warmup",
+        "closure_unchecked",
     )
 
 
@@ -292,3 +296,48 @@ def test_a_settle_sample_does_not_end_a_stall() -> None:
     settle = Sample("settle", 1, 2, {DROPPED: 0})
     samples = (settle, *trial.dut.samples)
     assert flags_of(replace(trial, dut=replace(trial.dut, samples=samples)), DROP) == ()
+
+
+def with_rates(rates: Sequence[int]) -> Trial:
+    """A trial of DROP with so many packets in each interval of the measure phase."""
+    counts = list(itertools.accumulate(rates, initial=0))
+
+    def change(index: int, sample: Sample) -> Sample:
+        return replace(sample, counters={DROPPED: counts[index]})
+
+    return with_samples(make_trial(DROP), change)
+
+
+@pytest.mark.parametrize(
+    ("rates", "flags"),
+    [
+        ([500, 900, *[1000] * 18], ("short_warmup",)),
+        ([500, *[1000] * 19], ()),
+        ([990, 990, *[1000] * 18], ()),
+        ([900, 900, *[1000] * 9, 890, *[1000] * 8], ()),
+    ],
+    ids=["rising", "one slow interval", "as good as even", "a slow one later"],
+)
+def test_a_rate_that_rises_when_it_is_measured_is_flagged(rates: list[int], flags: tuple[str, ...]) -> None:
+    assert flags_of(with_rates(rates), DROP) == flags
+
+
+@pytest.mark.parametrize("case", [TX, Case("xsk.l2fwd.swap-macs"), Case("pkt-v2.l2fwd"), Case("xsk.txonly")])
+@pytest.mark.parametrize(("share", "flags"), [(0.01, ("loss_open", "not_returned")), (0.0001, ("loss_open",))])
+def test_packets_that_left_and_never_came_are_flagged(case: Case, share: float, flags: tuple[str, ...]) -> None:
+    trial = make_trial(case, tester_end={"xdp_prog.cpu0.rxq0.XDP_DROP.packets": -round(TOTAL * share)})
+    assert flags_of(trial, case) == flags
+
+
+def test_an_unchecked_table_is_flagged_but_not_excluded() -> None:
+    sent = {"ethtool.port.tx_unicast": TOTAL}
+    trial = make_trial(DROP, tester_end=sent)
+    flags = flags_of(trial, DROP, dut__port__driver="i40e", tester__port__driver="i40e")
+    assert flags == ("closure_unchecked",)
+
+
+@pytest.mark.parametrize("name", ["xsk.l2fwd.swap-macs", "xdpxsk.drop.no-touch", "xdpxsk.tx.swap-macs"])
+def test_packets_beside_the_socket_are_flagged_in_every_case_that_has_one(name: str) -> None:
+    case = Case(name)
+    trial = make_trial(case, cores=2)
+    assert "wrong_queue" in flags_of(trial, case)

@@ -1,57 +1,50 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where every packet of a trial went, to the packet.
 
-A packet that the tester's kernel accepted ends at exactly one place. The places are raw counters of both edges, read
-when nothing moves: before the generator starts, and after both sides have drained.
+A packet that its sender's kernel accepted ends at exactly one place. The places are raw counters of both edges, read
+when nothing moves: before anything is sent, and after both sides have drained.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdprepro.places import GENERIC, PLACES, Places
+from xdprepro.cases import role_of
+from xdprepro.places import GENERIC, PLACES
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
-from xdprepro.stats import action_pattern, kind_of, sum_counters
-
-ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
+from xdprepro.stages import Ends, Stage, count_unsent, make_stages, needed_sources
+from xdprepro.stats import action_pattern, app_pattern, kind_of, sum_counters
 
 # Generators that send a frame again until the port takes it.
 RETRYING = ("af-packet",)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Packets that entered a part of the way, and by name where they are now."""
-
-    name: str
-    entered: int
-    terms: tuple[tuple[str, int], ...]
-
-    @property
-    def missing(self) -> int:
-        """Packets that no counter accounts for; negative when more came out than went in."""
-        return self.entered - sum(count for _, count in self.terms)
-
-
-@dataclass(frozen=True, slots=True)
 class Closure:
-    """The balance of a trial; `generic` says that the driver has no table of its own. A closed trial has no reasons."""
+    """The balance of a trial; a closed trial has no reasons.
+
+    `generic` says that a driver has no table of its own, `unchecked` that nobody has seen its table close.
+    `lost_on_the_way` are packets that the DUT sent, and the tester did not receive; `copied` those that it made.
+    """
 
     generated: int
     refused: int
     terms: tuple[tuple[str, int], ...]
     generic: bool
     reasons: tuple[str, ...]
+    unchecked: bool = False
+    lost_on_the_way: int = 0
+    copied: int = 0
 
     @property
     def accepted(self) -> int:
-        """What the tester's kernel took from the generator."""
+        """What the sender's kernel took."""
         return self.generated - self.refused
 
     @property
     def accounted(self) -> int:
-        """What was found again."""
-        return sum(count for _, count in self.terms)
+        """What was found again, copies left out."""
+        return sum(count for _, count in self.terms) - self.copied
 
     @property
     def open(self) -> bool:
@@ -73,79 +66,52 @@ def find_driver(fingerprint: Mapping[str, Any], side: str, *, port: str = "") ->
 
 
 def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, tester_driver: str) -> Closure:
-    """Balance the edges of a trial: generator to program, and program to tester or socket."""
+    """Balance the edges of a trial, stage by stage from whoever sends to where its packets end."""
     dut_places, tester_places = (PLACES.get(driver, GENERIC) for driver in (dut_driver, tester_driver))
-    dut, tester = trial.dut.delta(), trial.tester.delta()
-    generated = sum_counters(tester, r"generator\.cpu\d+\.packets")
-    refused = _count_refused(trial.tester, tester, tester_places, generated)
-    stages = _stages(dut, tester, params, dut_places, accepted=generated - refused)
+    ends = Ends(trial.dut.delta(), trial.tester.delta(), dut_places, tester_places)
+    generated, refused = _count_sent(trial, params, ends)
+    stages = make_stages(params, ends, accepted=generated - refused)
     reasons = [f"{stage.name}: {_format_missing(stage)}" for stage in stages if stage.missing]
-    reasons += _unlike_window(trial, dut)
-    wanted = {"dut": _sources(params, dut_places), "tester": ("generator", "netdev", "xdp_prog")}
-    reasons += [*_unreadable("dut", trial.dut, wanted["dut"]), *_unreadable("tester", trial.tester, wanted["tester"])]
+    reasons += _unlike_window(trial, ends.dut)
+    for side, sources in needed_sources(params, dut_places).items():
+        reasons += _unreadable(side, trial.dut if side == "dut" else trial.tester, sources)
+    has_tester = kind_of(params).has_tester
     return Closure(
         generated=generated,
         refused=refused,
         terms=_last_places(stages),
-        generic=not {dut_driver, tester_driver} <= PLACES.keys(),
+        generic=has_tester and not {dut_driver, tester_driver} <= PLACES.keys(),
         reasons=tuple(reasons),
+        unchecked=has_tester and not (dut_places.checked and tester_places.checked),
+        lost_on_the_way=sum(max(0, stage.missing) for stage in stages if stage.leaves),
+        copied=sum(stage.copied for stage in stages),
     )
 
 
-def _count_refused(stream: Stream, tester: Counters, places: Places, generated: int) -> int:
+def _count_sent(trial: Trial, params: Mapping[str, Any], ends: Ends) -> tuple[int, int]:
+    """Packets that were handed to the sender's kernel, and those of them that it did not send."""
+    role = role_of(params)
+    if role == "ring":
+        return sum_counters(ends.dut, r"ring\.produced"), 0
+    if role == "transmit":
+        handed = sum_counters(ends.dut, app_pattern(params, "tx_packets"))
+        return handed, count_unsent(ends.dut, ends.dut_places, handed)
+    generated = sum_counters(ends.tester, r"generator\.cpu\d+\.packets")
+    return generated, _count_refused(trial.tester, ends, generated)
+
+
+def _count_refused(stream: Stream, ends: Ends, generated: int) -> int:
     """Frames that count as sent for the generator, but not for its port.
 
     A frame of AF_PACKET that the port refuses stays in the ring and is sent again. The refusal is an error of the
     generator, and on most ports a drop, too; only drops beyond those errors are lost frames.
     """
-    dropped = _count_unsent(tester, places, generated)
-    if places.sent:
+    dropped = count_unsent(ends.tester, ends.tester_places, generated)
+    if ends.tester_places.sent:
         return dropped
     if stream.ready.get("generator", {}).get("generator") in RETRYING:
-        return max(0, dropped - sum_counters(tester, r"generator\.cpu\d+\.errors"))
+        return max(0, dropped - sum_counters(ends.tester, r"generator\.cpu\d+\.errors"))
     return dropped
-
-
-def _stages(
-    dut: Counters, tester: Counters, params: Mapping[str, Any], places: Places, *, accepted: int
-) -> tuple[Stage, ...]:
-    """One stage up to the program, and for packets that go on from there one more."""
-    kind = kind_of(params)
-    seen = [(action, sum_counters(dut, action_pattern(action))) for action in ACTIONS]
-    socket = _socket_terms(dut) if kind.uses_xsk else ()
-    unseen = _count(dut, places.unseen)
-    # A counter that serves both sides of the program also has what the socket refused. Of the rest, as much as is
-    # missing before the program was dropped there, and what remains must fit behind it.
-    known = sum(count for _, count in socket[1:])
-    known += sum(dict(seen)[action] for action in ("XDP_ABORTED", "XDP_DROP")) if places.either_has_program else 0
-    either = max(0, _count(dut, places.either) - known)
-    gap = accepted - unseen - sum(count for _, count in seen)
-    before = min(max(gap, 0), either)
-    receive = Stage("receive", accepted, (("dropped before the program", unseen + before), *seen))
-    if kind.role == "sink" and not kind.uses_xsk:
-        return (receive,)
-    onward = socket if kind.uses_xsk else _forward_terms(dut, tester, places, dict(seen)[kind.action])
-    return receive, Stage(kind.action, dict(seen)[kind.action], (*onward, ("redirect failed", either - before)))
-
-
-def _socket_terms(dut: Counters) -> tuple[tuple[str, int], ...]:
-    """Packets for a socket: received by the application, or refused by the socket."""
-    refused = [(f"xsk.{name}", sum_counters(dut, rf"xsk\.q\d+\.{name}")) for name in ("rx_dropped", "rx_ring_full")]
-    return ("xsk_app.rx_packets", sum_counters(dut, r"xsk_app\.q\d+\.rx_packets")), *refused
-
-
-def _forward_terms(dut: Counters, tester: Counters, places: Places, forwarded: int) -> tuple[tuple[str, int], ...]:
-    returned = sum(sum_counters(tester, action_pattern(action)) for action in ACTIONS)
-    return ("returned", returned), ("not sent", _count_unsent(dut, places, forwarded))
-
-
-def _count_unsent(counters: Counters, places: Places, handed: int) -> int:
-    """Of the packets that were handed to a port, those that it did not send."""
-    return handed - sum_counters(counters, places.sent) if places.sent else _count(counters, places.unsent)
-
-
-def _count(counters: Counters, pattern: str) -> int:
-    return sum_counters(counters, pattern) if pattern else 0
 
 
 def _last_places(stages: tuple[Stage, ...]) -> tuple[tuple[str, int], ...]:
@@ -166,17 +132,6 @@ def _unlike_window(trial: Trial, dut: Counters) -> Iterator[str]:
     seen = sum_counters(dut, action_pattern(r"\w+"))
     if trial.profile and trial.profile.packets != seen:
         yield f"window: {trial.profile.packets} packets, the program saw {seen}"
-
-
-def _sources(params: Mapping[str, Any], places: Places) -> tuple[str, ...]:
-    """The sources that the balance of a case needs on the DUT."""
-    onward = (places.unsent, places.sent) if kind_of(params).role == "forward" else ()
-    patterns = (places.unseen, places.either, *onward)
-    return (
-        "xdp_prog",
-        *(("xsk", "xsk_app") if kind_of(params).uses_xsk else ()),
-        *sorted({pattern.split("\\")[0] for pattern in patterns if pattern}),
-    )
 
 
 def _unreadable(side: str, stream: Stream, sources: tuple[str, ...]) -> Iterator[str]:

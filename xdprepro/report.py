@@ -10,6 +10,7 @@ from xdprepro.closure import find_driver
 from xdprepro.comparable import EMULATED, is_emulated
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
+from xdprepro.places import CLASSES
 from xdprepro.sample import SIDES
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.validity import MEANINGS, flag_names, mode_mismatches
@@ -170,15 +171,17 @@ def closure_table(one: TrialView) -> Table:
         {"place": "handed over by the generator", "packets": closure.generated},
         {"place": "refused by the tester's port", "packets": closure.refused},
         {"place": "accepted", "packets": closure.accepted},
+        *([{"place": "copied by the program", "packets": closure.copied}] if closure.copied else []),
         *({"place": f"  {name}", "packets": count} for name, count in closure.terms),
         {"place": "accounted for", "packets": closure.accounted},
         {"place": "missing", "packets": closure.accepted - closure.accounted},
     ]
-    generic = ("No counter table for this driver: the balance uses rtnl_link_stats64.",) if closure.generic else ()
+    doubts = [MEANINGS[flag][1] for flag in ("closure_generic", "closure_unchecked") if flag in flag_names(one.flags)]
+    classes = [f"{name}: {CLASSES[name]}" for name, _ in closure.terms if name in CLASSES]
     columns = (Column("place", "place", words=True), Column("packets", "packets"))
     key = one.trial.key
     title = f"Packets of restart {key.boot}, trial {key.trial}: {'open' if closure.open else 'closed'}"
-    return Table("closure", title, columns, tuple(rows), (*closure.reasons, *generic))
+    return Table("closure", title, columns, tuple(rows), (*closure.reasons, *doubts, *classes))
 
 
 def cost_table(view: RunView) -> Table:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from xdprepro.cases import role_of
 from xdprepro.kinds import CASE_KINDS, CaseKind
 from xdprepro.sample import Counters, Sample, Trial
 
@@ -96,14 +97,36 @@ def sum_counters(counters: Counters, pattern: str) -> int:
 
 
 def rate_pattern(params: Mapping[str, Any]) -> str:
-    """What counts as handled: packets with the wanted action, or with a socket those that the application received."""
-    kind = kind_of(params)
-    return r"xsk_app\.q\d+\.rx_packets" if kind.uses_xsk else action_pattern(kind.action)
+    """What counts as handled: by a program that returned what the case is about, or by an application.
+
+    A second program of a cpumap decides for the first; an application that transmits handles what it sends.
+    """
+    kind, remote = kind_of(params), params.get("remote", "none") or "none"
+    if kind.role == "ring":
+        return r"ring\.consumed"
+    if remote != "none":
+        return remote_pattern(f"XDP_{remote.upper()}")
+    if kind.in_app:
+        taken = app_pattern(params, "tx_packets" if kind.role == "transmit" else "rx_packets")
+        return "|".join([taken, *(action_pattern(one) for one in kind.also)])
+    if not kind.program:
+        return r"netdev\.rx_packets"
+    return action_pattern("|".join([kind.action, *kind.also]), kind.program)
 
 
-def action_pattern(action: str) -> str:
-    """All records of one XDP action, over CPUs and receive queues."""
-    return rf"xdp_prog\.cpu\d+\.rxq\d+\.{action}\.packets"
+def action_pattern(action: str, program: str = "xdp_prog") -> str:
+    """All records of one action of a program, or of several (`XDP_TX|XDP_DROP`), over CPUs and receive queues."""
+    return rf"{program}\.cpu\d+\.rxq\d+\.({action})\.packets"
+
+
+def remote_pattern(action: str) -> str:
+    """The same of the program on the other side of a cpumap, where there are no queues."""
+    return rf"xdp_remote\.cpu\d+\.({action})\.packets"
+
+
+def app_pattern(params: Mapping[str, Any], counter: str) -> str:
+    """A counter of the case's application, over queues and sockets, where it has such."""
+    return rf"{kind_of(params).app}\.(q\d+\.)?(s\d+\.)?{counter}"
 
 
 def measured(samples: Iterable[Sample]) -> list[Sample]:
@@ -115,8 +138,9 @@ def trial_rate(trial: Trial, params: Mapping[str, Any]) -> Rate | None:
     """The rate on the DUT from the first to the last good sample of the measure phase, or None without two samples.
 
     Stamps are `t1_ns`: the counters are memory-mapped, and the last of them is read just before it. A forward case
-    counts only what came back, as XDP_TX and XDP_REDIRECT also count packets that the transmit side then dropped. The
-    tester samples on its own clock, so the share comes from the edges of the whole trial, where nothing moves.
+    counts only what came back, and one that transmits what arrived, as the DUT's own counters also have packets that
+    the transmit side then dropped. The tester samples on its own clock, so the share comes from the edges of the whole
+    trial, where nothing moves.
     """
     window = _find_window(measured(trial.dut.samples))
     if window is None:
@@ -126,7 +150,7 @@ def trial_rate(trial: Trial, params: Mapping[str, Any]) -> Rate | None:
     return Rate(
         packets=max(0, sum_counters(last.counters, pattern) - sum_counters(first.counters, pattern)),
         window_ns=last.t1_ns - first.t1_ns,
-        cores=_count_cores(first.counters, last.counters, attach_mode=params["attach_mode"]),
+        cores=_count_cores(first.counters, last.counters, params),
         returned=returned_share(trial, params),
         reading_ns=max(first.t1_ns - first.t0_ns, last.t1_ns - last.t0_ns),
     )
@@ -145,29 +169,37 @@ def _find_window(samples: Sequence[Sample]) -> tuple[Sample, Sample] | None:
 
 
 def returned_share(trial: Trial, params: Mapping[str, Any]) -> float:
-    """What came back to the tester over what the DUT's program forwarded, 0 to 1, over the whole trial."""
-    kind = kind_of(params)
-    if kind.role != "forward":
+    """Of the packets that the DUT handled, those that came to the tester or that the case drops, 0 to 1.
+
+    Over the whole trial; 1 where they end on the DUT. Copies of a packet count once.
+    """
+    if role_of(params) not in ("forward", "transmit"):
         return 1.0
-    forwarded = sum_counters(trial.dut.delta(), action_pattern(kind.action))
-    returned = sum_counters(trial.tester.delta(), action_pattern("XDP_DROP"))
-    # More than forwarded means foreign packets; the loss closure says so, the rate must not gain from it.
-    return min(1.0, max(0.0, returned / forwarded)) if forwarded > 0 else 0.0
+    dut, kind = trial.dut.delta(), kind_of(params)
+    handled = sum_counters(dut, rate_pattern(params))
+    ended = sum_counters(trial.tester.delta(), action_pattern("XDP_DROP")) / (params.get("fanout") or 1)
+    ended += sum(sum_counters(dut, action_pattern(one)) for one in kind.also)
+    ended += sum_counters(dut, app_pattern(params, "work_drops")) if kind.app else 0
+    # More than handled means foreign packets; the loss closure says so, the rate must not gain from it.
+    return min(1.0, max(0.0, ended / handled)) if handled > 0 else 0.0
 
 
-def _count_cores(first: Counters, last: Counters, *, attach_mode: str) -> int:
+def _count_cores(first: Counters, last: Counters, params: Mapping[str, Any]) -> int:
     """How many CPUs at a time ran the program for a share of the packets worth the name, at least 1.
 
-    A native queue is polled by one CPU at a time, however often it moves. With a socket, too, these are the receiving
-    cores; the application's one thread more is part of the case.
+    A native queue is polled by one CPU at a time, however often it moves. With a socket or a cpumap, too, these are the
+    receiving cores; what the other CPUs do is part of the case. Without a program nobody knows them, and it is taken as
+    one; an application that transmits has a CPU for each of its threads.
     """
+    if role_of(params) == "transmit":
+        return max(1, len(params.get("cpus", {}).get("apps", ())))
     packets = {"cpu": Counter[str](), "rxq": Counter[str]()}
     for name, value in last.items():
-        if found := re.fullmatch(r"xdp_prog\.(cpu\d+)\.(rxq\d+)\.\w+\.packets", name):
+        if found := re.fullmatch(r"(?:xdp|tc)_prog\.(cpu\d+)\.(rxq\d+)\.\w+\.packets", name):
             packets["cpu"][found[1]] += value - first.get(name, 0)
             packets["rxq"][found[2]] += value - first.get(name, 0)
     cpus, queues = (sum(n >= CORE_SHARE * of.total() > 0 for n in of.values()) for of in packets.values())
-    return max(1, min(cpus, queues) if attach_mode == "native" else cpus)
+    return max(1, min(cpus, queues) if params["attach_mode"] == "native" else cpus)
 
 
 def restart_means(by_restart: Mapping[int, Sequence[float]]) -> Floats:

@@ -3,7 +3,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdprepro.closure import Closure, close_trial
@@ -22,7 +22,7 @@ from xdprepro.stats import (
 )
 
 # Counters that only ever grow; the other sources also hold gauges, such as softnet's queue lengths.
-MONOTONIC = r"(xdp_prog|xsk_app|xsk|generator|netdev)\..*"
+MONOTONIC = r"(xdp_prog|xdp_remote|tc_prog|xsk_app|pkt_app|udp_app|ring|xsk|generator|netdev)\..*"
 
 # Above this share of packets on other queues or with other actions, a trial measured something else than its case.
 FOREIGN_SHARE = 0.01
@@ -33,8 +33,14 @@ LOAD_GAP = 0.1
 # Above this share of a CPU's time in other hands, ns per packet is no longer the packets' time.
 SHARED_CPU = 0.02
 TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-PROGRAM_CPU = re.compile(r"xdp_prog\.cpu(\d+)\.")
-SOCKET_DROPS = r"xsk\.q\d+\.(rx_dropped|rx_ring_full)"
+PROGRAM_CPU = re.compile(r"(?:xdp|tc)_prog\.cpu(\d+)\.")
+SOCKET_DROPS = r"xsk\.q\d+\.(s\d+\.)?(rx_dropped|rx_ring_full)|(pkt|udp)_app\.drops"
+
+# Above this share of what the DUT accepted, what it sent and the tester did not receive is more than an edge's blur.
+LOST_SHARE = 0.001
+
+# The first two intervals, or the first tenth if that is more, must not all be slower than all others by this share.
+WARM_UP_SHARE, WARM_UP_INTERVALS, FEWEST_INTERVALS = 0.02, 2, 8
 
 
 # name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
@@ -55,6 +61,9 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
     "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
     "boots_differ": (False, "an earlier boot counted other instructions under test in the same window"),
+    "not_returned": (True, "more than 0.1 % of the packets left the DUT, and the tester did not receive them"),
+    "short_warmup": (True, "the rate still rose when the measure phase began: settle_s is too short"),
+    "closure_unchecked": (False, "the counter table of this driver is made from its documentation, and never checked"),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -81,6 +90,8 @@ def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure, *, fir
         "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
+        "closure_unchecked": closure.unchecked and not closure.generic,
+        "not_returned": closure.lost_on_the_way > LOST_SHARE * closure.accepted,
         "boots_differ": first is not None and _tested_rows(trial, params) != _tested_rows(first, params),
         "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
         **_program_flags(trial.dut, params),
@@ -115,16 +126,19 @@ def has_decrease(stream: Stream) -> bool:
 def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
     """Every way in which what the kernel answered is not what the case asked for; empty without a `ready`."""
     ready, done = trial.dut.ready, trial.dut.done
-    asked_and_got = [
-        ("attach_mode", params["attach_mode"], ready.get("attach", {}).get("attach_mode")),
-        ("program at the end", ready.get("attach", {}).get("prog_id"), done.get("attach", {}).get("prog_id")),
-        *((f"queue {s['queue_id']} bind_mode", params["bind_mode"], s["bind_mode"]) for s in ready.get("xsk", ())),
-    ]
-    if params["generator"] != "auto":
+    asked_and_got: list[tuple[str, Any, Any]] = []
+    if params["attach_mode"]:
+        asked_and_got += [
+            ("attach_mode", params["attach_mode"], ready.get("attach", {}).get("attach_mode")),
+            ("program at the end", ready.get("attach", {}).get("prog_id"), done.get("attach", {}).get("prog_id")),
+        ]
+    if params.get("bind_mode"):
+        sockets = ready.get("xsk", ())
+        asked_and_got += [(f"queue {s['queue_id']} bind_mode", params["bind_mode"], s["bind_mode"]) for s in sockets]
+        asked_and_got.append(("a socket", True, bool(sockets) if "xsk" in ready else None))
+    if params["generator"] not in ("auto", ""):
         got = trial.tester.ready.get("generator", {}).get("generator")
         asked_and_got.append(("generator", params["generator"], got))
-    if kind_of(params).uses_xsk:
-        asked_and_got.append(("a socket", True, bool(ready["xsk"]) if "xsk" in ready else None))
     # A trial that ended well has said all of this, so silence is no proof of a mode; one that broke off may not have.
     return tuple(
         f"{what}: asked {asked}, got {got}"
@@ -134,16 +148,19 @@ def mode_mismatches(trial: Trial, params: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _program_flags(stream: Stream, params: Mapping[str, Any]) -> dict[str, bool]:
-    """What the program's own counters tell over the whole trial."""
-    delta = stream.delta()
-    total = sum_counters(delta, action_pattern(r"\w+"))
-    wanted = sum_counters(delta, action_pattern(kind_of(params).action))
-    bound = "|".join(str(socket["queue_id"]) for socket in stream.ready.get("xsk", ()))
-    on_bound = sum_counters(delta, rf"xdp_prog\.cpu\d+\.rxq({bound})\.\w+\.packets") if bound else total
+    """What the counters of program and application tell over the whole trial."""
+    delta, kind = stream.delta(), kind_of(params)
+    program = kind.program or "xdp_prog"
+    total = sum_counters(delta, action_pattern(r"\w+", program))
+    wanted = sum_counters(delta, action_pattern("|".join([kind.action, *kind.also]), program))
+    bound = "|".join({str(socket["queue_id"]) for socket in stream.ready.get("xsk", ())})
+    on_bound = sum_counters(delta, rf"xdp_prog\.cpu\d+\.rxq({bound})\.\w+\.packets") if bound else 0
+    refused = sum_counters(delta, SOCKET_DROPS)
+    came = total or sum_counters(delta, rate_pattern(params)) + refused
     return {
-        "other_action": total - wanted > FOREIGN_SHARE * total,
-        "wrong_queue": kind_of(params).uses_xsk and total - on_bound > FOREIGN_SHARE * total,
-        "overrun": sum_counters(delta, SOCKET_DROPS) > FOREIGN_SHARE * total,
+        "other_action": bool(kind.action) and total - wanted > FOREIGN_SHARE * total,
+        "wrong_queue": bool(params.get("bind_mode")) and total - on_bound > FOREIGN_SHARE * total,
+        "overrun": refused > FOREIGN_SHARE * came,
     }
 
 
@@ -192,5 +209,13 @@ def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
         "no_packets": bool(steps) and (sum(steps) <= 0 or returned_share(trial, params) == 0),
         "stalled": gaps_ns > 0,
         "load_gap": rate is not None and gaps_ns > LOAD_GAP * rate.window_ns,
+        "short_warmup": _rises_at_first(steps, times_ns),
         "slow_reading": rate is not None and rate.reading_ns > SLOW_READING * rate.window_ns,
     }
+
+
+def _rises_at_first(steps: Sequence[int], times_ns: Sequence[int]) -> bool:
+    """Whether each of the first intervals is slower than every later one; that a few are so by chance is rare."""
+    rates = [step / ns for step, ns in zip(steps, times_ns, strict=True) if ns > 0]
+    first = max(WARM_UP_INTERVALS, len(rates) // 10)
+    return len(rates) >= FEWEST_INTERVALS and max(rates[:first]) < (1 - WARM_UP_SHARE) * min(rates[first:])
