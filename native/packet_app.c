@@ -187,8 +187,9 @@ static int read_counters(const void *context, struct counters *counters)
 		{"rx_packets", taken->rx_packets, app->variant->receives},
 		{"rx_bytes", taken->rx_bytes, app->variant->receives},
 		{"tx_packets", taken->tx_packets, app->variant->sends},
+		{"tx_drops", taken->tx_drops, app->variant->receives && app->variant->sends},
 		{"tx_errors", taken->tx_errors, app->variant->sends},
-		{"too_long", taken->too_long, app->variant->receives && app->variant->sends},
+		{"tx_fails", taken->tx_fails, app->variant->sends},
 		{"empty_polls", taken->empty_polls, true},
 		{"wakeups", taken->wakeups, true},
 	};

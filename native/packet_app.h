@@ -13,8 +13,9 @@ struct packet_counters {
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
 	uint64_t tx_packets; /* what the kernel gave back as sent */
-	uint64_t tx_errors;  /* calls that sent nothing; the frames stay, and are sent again */
-	uint64_t too_long;   /* frames that do not fit into a slot, and are not forwarded */
+	uint64_t tx_drops;   /* frames that do not fit into a slot, and are not forwarded */
+	uint64_t tx_errors;  /* frames that the port refused; they stay, and are sent again */
+	uint64_t tx_fails;   /* calls that failed for another reason, such as a link that is down */
 	uint64_t empty_polls;
 	uint64_t wakeups;
 } __attribute__((aligned(128)));

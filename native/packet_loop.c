@@ -76,7 +76,7 @@ PACKET_INLINE void forward(struct packet_app *app, const uint8_t *frame, uint32_
 	uint8_t *to;
 
 	if (snaplen < len || len > app->longest) {
-		add(&app->counters.too_long, 1);
+		add(&app->counters.tx_drops, 1);
 		return;
 	}
 	to = packet_next(&app->sender, version);
@@ -96,11 +96,13 @@ PACKET_INLINE void forward_v3(void *app, const uint8_t *frame, uint32_t snaplen,
 	forward(app, frame, snaplen, len, TPACKET_V3);
 }
 
-/* Frames that the port does not take now stay in their slots. */
+/* Frames that are not sent now stay in their slots: there was no memory, or no room at the port. */
 static void kick(struct packet_app *app)
 {
-	if (send(app->sender.socket.fd, NULL, 0, MSG_DONTWAIT) < 0 && errno != EINTR)
-		add(&app->counters.tx_errors, 1);
+	if (send(app->sender.socket.fd, NULL, 0, MSG_DONTWAIT) >= 0 || errno == EAGAIN ||
+	    errno == EINTR)
+		return;
+	add(errno == ENOBUFS ? &app->counters.tx_errors : &app->counters.tx_fails, 1);
 }
 
 /* Send what is not sent, and take back what was; how many frames that were. */

@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections import Counter
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import need
+from conftest import ROOT, need
 
 Line = dict[str, Any]
 
@@ -29,6 +30,17 @@ def run(*argv: str) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
     return done.stdout
+
+
+def build_program(name: str, tmp_path: Path, *flags: str) -> Path:
+    """A program from a source in tests/native and the agent's objects, all but its main()."""
+    native, program = ROOT / "native", tmp_path / name
+    objects = [str(path) for path in (native / "build").glob("*.o") if path.name != "main.o"]
+    libraries = shlex.split(run("pkg-config", "--static", "--cflags", "--libs", "libxdp", "libbpf", "jansson"))
+    compiler = [os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-no-pie"]
+    source = str(ROOT / "tests/native" / f"{name}.c")
+    run(*compiler, *flags, f"-I{native}", "-o", str(program), source, *objects, *libraries, "-pthread")
+    return program
 
 
 def run_ethtool(netns: str, *words: str) -> None:

@@ -2,25 +2,10 @@
 """Parts of the agent in small programs of their own, for what no device does when it is asked to."""
 
 import json
-import os
-import shlex
 from pathlib import Path
 
 import pytest
-from agent_lab import Line, make_pair, run, run_ethtool
-
-HERE = Path(__file__).parent
-NATIVE = HERE.parent.parent / "native"
-
-
-def build_program(name: str, tmp_path: Path, *flags: str) -> Path:
-    """A program from a source in this directory and the agent's objects, all but its main()."""
-    program = tmp_path / name
-    objects = [str(path) for path in (NATIVE / "build").glob("*.o") if path.name != "main.o"]
-    libraries = shlex.split(run("pkg-config", "--static", "--cflags", "--libs", "libxdp", "libbpf", "jansson"))
-    compiler = [os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-no-pie"]
-    run(*compiler, *flags, f"-I{NATIVE}", "-o", str(program), str(HERE / f"{name}.c"), *objects, *libraries, "-pthread")
-    return program
+from agent_lab import Line, build_program, make_pair, run, run_ethtool
 
 
 @pytest.fixture(scope="module")
