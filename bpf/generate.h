@@ -19,20 +19,20 @@
 static __always_inline int send_frame(struct xdp_md *ctx, struct record *records, __u32 cpu,
 				      const volatile struct generate_knobs *knobs)
 {
-	struct record *record = &records[cpu & (RECORD_CPUS - 1)];
+	struct record *record = &records[(cpu & (RECORD_CPUS - 1)) * RECORDS_ONE_QUEUE];
 	void *data_end = (void *)(long)ctx->data_end;
 	__u16 *macs = (void *)(long)ctx->data;
 	struct iphdr *ip = (void *)(long)ctx->data + ETH_HLEN;
 	struct udphdr *udp = (void *)(ip + 1);
 
 	if ((void *)(udp + 1) > data_end)
-		return count_in(record, ctx, XDP_ABORTED);
+		return count_in(record, XDP_ABORTED);
 	for (int i = 0; i < 6; i++)
 		macs[i] = knobs->macs[i];
 	if (knobs->flows > 1)
 		udp->source = bpf_htons(knobs->first_port +
 					(__u32)record->packets[XDP_REDIRECT] % knobs->flows);
-	return count_in(record, ctx, bpf_redirect_map(&ports, 0, XDP_ABORTED));
+	return count_in(record, bpf_redirect_map(&ports, 0, XDP_ABORTED));
 }
 
 #endif

@@ -4,7 +4,7 @@
 const volatile struct generate_knobs knobs;
 
 /* The frames are of the loopback device, as the kernel makes them: all of its queue 0. */
-struct record records[RECORD_CPUS];
+struct record records[RECORD_CPUS * RECORDS_ONE_QUEUE];
 
 SEC("xdp")
 int generate_live(struct xdp_md *ctx)

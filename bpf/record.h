@@ -7,19 +7,29 @@
 #include <linux/types.h>
 
 /*
- * These make 4 MiB of records: KMALLOC_MAX_SIZE of x86, beyond which older kernels make no map.
- * Before 5.11 maps count against RLIMIT_MEMLOCK, which is 8 MiB where it is neither raised nor may
- * be: one agent fits, because it holds one map of this size; two agents of one user do not.
+ * These make 2 MiB of records, well below KMALLOC_MAX_SIZE of x86, beyond which older kernels make
+ * no map. Before 5.11 maps count against RLIMIT_MEMLOCK, which is 8 MiB where it is neither raised
+ * nor may be.
  */
 #define RECORD_CPUS 512
 #define RECORD_RXQS 64
-#define RECORD_ACTIONS 8 /* XDP_ABORTED to XDP_REDIRECT are five; eight let a mask bound them */
 
-/* Two cache lines: the adjacent-line prefetcher of x86 makes pairs of lines bounce together. */
+/* XDP_ABORTED to XDP_REDIRECT are the first five. */
+#define RECORD_REFUSED 5 /* counted as XDP_REDIRECT too soon, and as what came of it */
+#define RECORD_NEXT 6    /* of a program that takes turns: whose turn it is */
+#define RECORD_SLOTS 8
+
+/*
+ * Of one receive queue and one CPU, which alone writes it; the adjacent-line prefetcher of x86
+ * makes pairs of lines bounce together, so those of a CPU have a pair at least.
+ */
 struct record {
-	__u64 packets[RECORD_ACTIONS];
-	__u64 bytes[RECORD_ACTIONS];
-} __attribute__((aligned(128)));
+	__u64 packets[RECORD_SLOTS];
+};
+
+/* Records of each CPU, in a program for ports with one queue and in one for others. */
+#define RECORDS_ONE_QUEUE 2
+#define RECORDS_QUEUES RECORD_RXQS
 
 /* .rodata of the programs that have knobs; set before loading, so the verifier sees constants. */
 struct redirect_knobs {
@@ -56,7 +66,7 @@ struct pace {
 
 /* .bss of the program that keeps time. */
 struct paced {
-	struct record records[RECORD_CPUS];
+	struct record records[RECORD_CPUS * RECORDS_ONE_QUEUE];
 	struct pace paces[RECORD_CPUS];
 };
 

@@ -12,5 +12,5 @@ int xdp_redirect_map_swap_macs(struct xdp_md *ctx)
 		return count(ctx, XDP_ABORTED);
 	swap_macs(eth);
 	/* A port that is gone leaves its slot empty, which gives XDP_ABORTED. */
-	return count(ctx, bpf_redirect_map(&ports, 0, XDP_ABORTED));
+	return count_redirect(ctx, bpf_redirect_map(&ports, 0, XDP_ABORTED), XDP_ABORTED);
 }

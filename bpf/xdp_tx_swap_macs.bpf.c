@@ -4,12 +4,11 @@
 SEC("xdp")
 int xdp_tx_swap_macs(struct xdp_md *ctx)
 {
-	struct record *record = find_record(ctx);
 	void *data_end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = (void *)(long)ctx->data;
 
 	if ((void *)(eth + 1) > data_end)
-		return count_in(record, ctx, XDP_ABORTED);
+		return count(ctx, XDP_ABORTED);
 	swap_macs(eth);
-	return count_in(record, ctx, XDP_TX);
+	return count(ctx, XDP_TX);
 }

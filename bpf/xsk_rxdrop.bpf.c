@@ -11,6 +11,8 @@ struct {
 SEC("xdp")
 int xsk_rxdrop(struct xdp_md *ctx)
 {
+	__u32 queue_id = ctx->rx_queue_index;
+
 	/* A queue without a socket gives XDP_PASS. */
-	return count(ctx, bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS));
+	return count_redirect(ctx, bpf_redirect_map(&sockets, queue_id, XDP_PASS), XDP_PASS);
 }

@@ -35,7 +35,7 @@ static int run_frames(int prog_fd, void *frame, uint32_t frame_len, int repeat, 
 
 static const struct record *find_record(const struct generator_thread *thread)
 {
-	return &thread->generator->program.records[thread->cpu];
+	return &thread->generator->program.records[thread->cpu * RECORDS_ONE_QUEUE];
 }
 
 static void read_sent(const struct generator_thread *thread, struct sent *sent)
@@ -43,7 +43,7 @@ static void read_sent(const struct generator_thread *thread, struct sent *sent)
 	const struct record *record = find_record(thread);
 
 	sent->packets = records_load(&record->packets[XDP_REDIRECT]);
-	sent->bytes = records_load(&record->bytes[XDP_REDIRECT]);
+	sent->bytes = sent->packets * thread->generator->spec->frame.frame_len;
 	sent->errors = records_load(&record->packets[XDP_ABORTED]);
 	sent->errors += __atomic_load_n(&thread->sent.errors, __ATOMIC_RELAXED);
 }

@@ -41,7 +41,7 @@ static int fail_load(int err, const char *name)
 			  load_memlock_kib());
 	/* They copy the first value of .bss by way of kmalloc(). */
 	if (err == ENOMEM)
-		fail_hint(result, "kernels before 5.15 want 4 MiB in one piece: run 'sysctl -w "
+		fail_hint(result, "kernels before 5.15 want 2 MiB in one piece: run 'sysctl -w "
 				  "vm.compact_memory=1' and try again");
 	return result;
 }
@@ -78,6 +78,7 @@ static int map_records(struct loaded *loaded, const struct program *program)
 		return fail(errno, program->name, "map counters");
 	loaded->records = area;
 	loaded->records_size = size;
+	loaded->records_per_cpu = size / (RECORD_CPUS * sizeof(struct record));
 	return 0;
 }
 
@@ -115,14 +116,14 @@ int loaded_create(struct loaded *loaded, const struct program *program,
 		  const struct load_options *options)
 {
 	const struct object *object = program->object;
+	const struct image *image = options->one_queue ? &object->one_queue : &object->queues;
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = object->name);
 	struct bpf_program *entry;
 	int result;
 
 	memset(loaded, 0, sizeof(*loaded));
 	loaded->fd = -1;
-	loaded->object = bpf_object__open_mem(
-		object->elf, (const char *)object->elf_end - (const char *)object->elf, &opts);
+	loaded->object = bpf_object__open_mem(image->elf, image->end - image->elf, &opts);
 	if (!loaded->object)
 		return fail(errno, program->name, "open");
 	result = choose_programs(loaded, program, options, &entry);

@@ -20,6 +20,7 @@ struct loaded {
 	int fd;
 	const struct record *records; /* mapped .bss; NULL for a bare program */
 	size_t records_size;
+	unsigned int records_per_cpu;
 };
 
 /* What a program is loaded with; all zero is fine for one without knobs. */
@@ -28,6 +29,7 @@ struct load_options {
 	size_t knobs_size;
 	unsigned int flags; /* for the kernel, such as BPF_F_XDP_HAS_FRAGS */
 	const char *also;   /* a second program of the same object; NULL: none */
+	bool one_queue;     /* the port has one receive queue */
 };
 
 int loaded_create(struct loaded *loaded, const struct program *program,

@@ -45,8 +45,7 @@ static uint64_t count_returned(const struct records *back)
 
 	for (unsigned int cpu = 0; cpu < back->cpus; cpu++)
 		for (unsigned int rxq = 0; rxq < back->rxqs; rxq++)
-			packets += records_load(
-				&back->records[cpu * RECORD_RXQS + rxq].packets[XDP_DROP]);
+			packets += records_load(&records_find(back, cpu, rxq)->packets[XDP_DROP]);
 	return packets;
 }
 

@@ -82,6 +82,7 @@ static int check_size(const struct link *link, unsigned int cpus)
 int port_create(struct port *port, const char *ifname, const struct program *program,
 		const struct load_options *options)
 {
+	struct load_options chosen = *options;
 	unsigned int cpus;
 	int result;
 
@@ -93,13 +94,14 @@ int port_create(struct port *port, const char *ifname, const struct program *pro
 		result = count_cpu_numbers(&cpus);
 	if (!result)
 		result = check_size(&port->link, cpus);
+	chosen.one_queue = !result && port_rx_queues(&port->link) == 1;
 	if (!result && program)
-		result = loaded_create(&port->program, program, options);
+		result = loaded_create(&port->program, program, &chosen);
 	if (result)
 		return result;
 	if (!port->program.records)
 		return 0;
-	result = records_create(&port->records, port->program.records, cpus,
+	result = records_create(&port->records, &port->program, cpus,
 				port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues
 								  : MAX_QUEUES);
 	if (result)

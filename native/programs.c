@@ -4,11 +4,18 @@
 #include "build_info.h"
 
 /* libelf wants the file as aligned as its largest field. */
-#define OBJECT(NAME)                                                                          \
-	__asm__(".section .rodata\n.balign 8\n" #NAME "_elf:\n"                               \
-		".incbin \"../bpf/build/" #NAME ".bpf.o\"\n" #NAME "_elf_end:\n.previous\n"); \
-	extern const char NAME##_elf[], NAME##_elf_end[];                                     \
-	const struct object object_##NAME = {#NAME, NAME##_elf, NAME##_elf_end, SHA256_##NAME};
+#define IMAGE(NAME)                                                                          \
+	__asm__(".section .rodata\n.balign 8\n" #NAME "_elf:\n.incbin \"../bpf/build/" #NAME \
+		".bpf.o\"\n" #NAME "_end:\n.previous\n");                                    \
+	extern const char NAME##_elf[], NAME##_end[];
+#define OBJECT(NAME)                                                                     \
+	IMAGE(NAME)                                                                      \
+	IMAGE(NAME##_one_queue)                                                          \
+	const struct object object_##NAME = {                                            \
+		#NAME,                                                                   \
+		{NAME##_elf, NAME##_end, SHA256_##NAME},                                 \
+		{NAME##_one_queue_elf, NAME##_one_queue_end, SHA256_##NAME##_one_queue}, \
+	};
 #include "objects.inc"
 #undef OBJECT
 

@@ -5,11 +5,17 @@
 #include <stddef.h>
 
 /* A BPF object file, which is part of this binary. */
+struct image {
+	const char *elf;
+	const char *end;
+	const char *sha256; /* taken when the agent was built */
+};
+
+/* A source of bpf/, built for ports with one receive queue and for others. */
 struct object {
 	const char *name;
-	const void *elf;
-	const void *elf_end;
-	const char *sha256; /* taken when the agent was built */
+	struct image queues;
+	struct image one_queue;
 };
 
 /* One program of an object; the others of the same object are not loaded. */

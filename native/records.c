@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/bpf.h>
+
 #include "error.h"
 
 static const char *const action_names[] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX",
@@ -12,12 +14,14 @@ static const char *const action_names[] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS"
 
 #define ACTIONS (int)(sizeof(action_names) / sizeof(action_names[0]))
 
-int records_create(struct records *records, const struct record *mapped, unsigned int cpus,
+int records_create(struct records *records, const struct loaded *loaded, unsigned int cpus,
 		   unsigned int rxqs)
 {
-	size_t size = sizeof(*mapped) * cpus * RECORD_RXQS;
+	unsigned int per_cpu = loaded->records_per_cpu;
+	size_t size = sizeof(*records->taken) * cpus * per_cpu;
 
-	*records = (struct records){.records = mapped, .cpus = cpus, .rxqs = rxqs};
+	*records = (struct records){.records = loaded->records, .per_cpu = per_cpu, .cpus = cpus};
+	records->rxqs = per_cpu == RECORDS_ONE_QUEUE ? 1 : rxqs;
 	records->taken = aligned_alloc(_Alignof(struct record), size);
 	if (!records->taken)
 		return fail(ENOMEM, "records", "create");
@@ -31,14 +35,25 @@ void records_destroy(struct records *records)
 	records->taken = NULL;
 }
 
-/* Records never become unused, so what is not copied is still zero in the copy. */
+/*
+ * What is refused is counted as a redirect first. Reading in this order gives too few redirects at
+ * that moment, if anything; and fewer than before would be a counter that was reset.
+ */
+static void take_redirects(const struct record *record, struct record *taken)
+{
+	uint64_t redirects = records_load(&record->packets[XDP_REDIRECT]);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	redirects -= records_load(&record->packets[RECORD_REFUSED]);
+	if ((int64_t)(redirects - taken->packets[XDP_REDIRECT]) > 0)
+		taken->packets[XDP_REDIRECT] = redirects;
+}
+
 static void take_record(const struct record *record, struct record *taken)
 {
-	for (int action = 0; action < ACTIONS; action++) {
+	for (int action = 0; action < XDP_REDIRECT; action++)
 		taken->packets[action] = records_load(&record->packets[action]);
-		if (taken->packets[action])
-			taken->bytes[action] = records_load(&record->bytes[action]);
-	}
+	take_redirects(record, taken);
 }
 
 int records_take(void *context)
@@ -47,8 +62,8 @@ int records_take(void *context)
 
 	for (unsigned int cpu = 0; cpu < records->cpus; cpu++)
 		for (unsigned int rxq = 0; rxq < records->rxqs; rxq++)
-			take_record(&records->records[cpu * RECORD_RXQS + rxq],
-				    &records->taken[cpu * RECORD_RXQS + rxq]);
+			take_record(records_find(records, cpu, rxq),
+				    &records->taken[cpu * records->per_cpu + rxq]);
 	return 0;
 }
 
@@ -57,16 +72,11 @@ static int read_record(const struct record *taken, unsigned int cpu, unsigned in
 {
 	int result = 0;
 
-	for (int action = 0; !result && action < ACTIONS; action++) {
-		if (!taken->packets[action])
-			continue;
-		result = counters_set(counters, taken->packets[action], "cpu%u.rxq%u.%s.packets",
-				      cpu, rxq, action_names[action]);
-		if (!result)
-			result =
-				counters_set(counters, taken->bytes[action], "cpu%u.rxq%u.%s.bytes",
-					     cpu, rxq, action_names[action]);
-	}
+	for (int action = 0; !result && action < ACTIONS; action++)
+		if (taken->packets[action])
+			result = counters_set(counters, taken->packets[action],
+					      "cpu%u.rxq%u.%s.packets", cpu, rxq,
+					      action_names[action]);
 	return result;
 }
 
@@ -77,7 +87,7 @@ int records_read(const void *context, struct counters *counters)
 
 	for (unsigned int cpu = 0; cpu < records->cpus; cpu++)
 		for (unsigned int rxq = 0; !result && rxq < records->rxqs; rxq++)
-			result = read_record(&records->taken[cpu * RECORD_RXQS + rxq], cpu, rxq,
-					     counters);
+			result = read_record(&records->taken[cpu * records->per_cpu + rxq], cpu,
+					     rxq, counters);
 	return result;
 }

@@ -4,16 +4,19 @@
 
 #include "../bpf/record.h"
 #include "counters.h"
+#include "load.h"
 
 /* The part of a program's records that can be in use. */
 struct records {
 	const struct record *records;
 	struct record *taken; /* of the same layout */
+	unsigned int per_cpu;
 	unsigned int cpus;
 	unsigned int rxqs;
 };
 
-int records_create(struct records *records, const struct record *mapped, unsigned int cpus,
+/* As many of the receive queues as the mapped records tell apart. */
+int records_create(struct records *records, const struct loaded *loaded, unsigned int cpus,
 		   unsigned int rxqs);
 void records_destroy(struct records *records);
 
@@ -21,6 +24,12 @@ void records_destroy(struct records *records);
 static inline __u64 records_load(const __u64 *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static inline const struct record *records_find(const struct records *records, unsigned int cpu,
+						unsigned int rxq)
+{
+	return &records->records[cpu * records->per_cpu + rxq];
 }
 
 /* The source `xdp_prog`; its context is a struct records. */

@@ -3,18 +3,28 @@
 
 #include <gnu/libc-version.h>
 #include <jansson.h>
+#include <stdio.h>
 
 #include "build_info.h"
 #include "cases.h"
 #include "out.h"
 #include "window.h"
 
+static void add_object(json_t *object, const struct object *of)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s_one_queue", of->name);
+	json_object_set_new(object, of->name, json_string(of->queues.sha256));
+	json_object_set_new(object, name, json_string(of->one_queue.sha256));
+}
+
 static json_t *describe_objects(void)
 {
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < objects_len; i++)
-		json_object_set_new(object, objects[i]->name, json_string(objects[i]->sha256));
+		add_object(object, objects[i]);
 	return object;
 }
 

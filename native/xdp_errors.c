@@ -84,10 +84,11 @@ static int load(struct xdp_errors *errors, const struct observe_knobs *knobs)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "observe_errors");
 	const struct object *object = &object_observe_errors;
+	const struct image *image = &object->queues;
 	struct bpf_map *rodata;
 	int err;
 
-	errors->object = bpf_object__open_mem(object->elf, object->elf_end - object->elf, &opts);
+	errors->object = bpf_object__open_mem(image->elf, image->end - image->elf, &opts);
 	if (!errors->object)
 		return fail(errno, object->name, "open");
 	rodata = bpf_object__find_map_by_name(errors->object, ".rodata");

@@ -12,9 +12,12 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 BUILT = ROOT / "bpf/build"
 
-# Instructions for a good packet beyond those of the program that only returns the action: drop, tx, redirect-map cost
-# 18, 15, 23 with clang 14 and 18, 22, 25 with clang 19.
-COUNTING_MAX = 25
+# Instructions of x86 for a good packet beyond those of the program that only returns the action, with the call that
+# tells the CPU in the three that kernels make of it since 6.10. The first is what the exact bench has: one queue.
+# docs/programs.md has the figures; those of the exact bench are in tests/guest/test_counting.py.
+COUNTING_MAX = {"_one_queue": 12, "": 19}
+READ_CPU, READ_CPU_INSN = "call 8", 3
+REFUSED = "if r0 != 4 goto"  # a redirect that is refused: no good packet
 
 
 def make(directory: Path, *argv: str) -> str:
@@ -75,24 +78,28 @@ def longest_path(code: dict[int, str]) -> int:
     after = dict(zip(code, places[1:], strict=True))
     length: dict[int | None, int] = {None: 0}
     for at in reversed(code):
-        # clang up to 18 writes +17, later ones +0x11.
-        jump = re.match(r"(if .*?)?goto \+(0x[0-9a-f]+|\d+)", code[at])
+        # clang up to 18 writes +17, later ones +0x11. Only the way back of a refused redirect goes backwards.
+        jump = re.match(r"(if .*?)?goto ([+-]0x[0-9a-f]+|[+-]\d+)", code[at].replace("0x4 goto", "4 goto"))
         ways = [] if code[at] == "exit" or (jump and not jump[1]) else [after[at]]
-        if jump and (next_at := after[at]) is not None:
+        if jump and not jump[0].startswith(REFUSED) and (next_at := after[at]) is not None:
             ways.append(next_at + int(jump[2], 0))
-        length[at] = 1 + max((length[way] for way in ways), default=0)
+        length[at] = (READ_CPU_INSN if code[at].startswith(READ_CPU) else 1) + max(
+            (length.get(way, 0) for way in ways), default=0
+        )
     return length[min(code)]
 
 
-def executed(name: str) -> int:
-    """Instructions of a program for a good packet."""
+def executed(name: str, program: str) -> int:
+    """Instructions of a program of an object for a good packet."""
     done = subprocess.run(
         ["llvm-objdump", "-d", "--no-show-raw-insn", BUILT / f"{name}.bpf.o"],
         capture_output=True,
         text=True,
         check=True,
     )
-    return longest_path(parse_code(done.stdout))
+    # Where clang jumps to has a label of its own.
+    programs = re.split(r"^[0-9a-f]+ <(?!LBB)(.*)>:$", done.stdout, flags=re.MULTILINE)
+    return longest_path(parse_code(programs[programs.index(program) + 1]))
 
 
 def test_longest_path_is_that_of_a_good_packet_whichever_way_clang_lays_it() -> None:
@@ -110,6 +117,7 @@ def test_longest_path_is_that_of_a_good_packet_whichever_way_clang_lays_it() -> 
     assert longest_path(parse_code(inverted.replace("0x3", "3"))) == 6
 
 
+@pytest.mark.parametrize("queues", COUNTING_MAX)
 @pytest.mark.parametrize(
     ("counting", "bare"),
     [
@@ -118,5 +126,6 @@ def test_longest_path_is_that_of_a_good_packet_whichever_way_clang_lays_it() -> 
         ("xdp_redirect_map_swap_macs", "bare_redirect_map"),
     ],
 )
-def test_counting_costs_few_instructions(counting: str, bare: str) -> None:
-    assert 0 < executed(counting) - executed(bare) <= COUNTING_MAX
+def test_counting_costs_few_instructions(counting: str, bare: str, queues: str) -> None:
+    beyond = executed(counting + queues, counting) - executed(bare + queues, bare)
+    assert 0 < beyond <= COUNTING_MAX[queues]

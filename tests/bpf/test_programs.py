@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verdict, bytes and counters of each program, run by the kernel on frames of our own."""
+"""Verdict, frame and counters of each program, run by the kernel on frames of our own."""
 
 import json
 from collections.abc import Iterator
@@ -61,18 +61,14 @@ def test_verdict_and_bytes(pair: Pair, tmp_path: Path, case: str, role: str, act
 
 
 @pytest.mark.parametrize(("case", "role", "action", "after"), [case for case in CASES if "bare" not in case[0]])
-def test_packets_and_bytes_are_counted(
-    pair: Pair, tmp_path: Path, case: str, role: str, action: str, after: bytes
-) -> None:
+def test_packets_are_counted(pair: Pair, tmp_path: Path, case: str, role: str, action: str, after: bytes) -> None:
     with start_agent(pair, pair.dut, measure_spec(case, role)) as dut:
         prog_id = dut.wait_for("ready")["attach"]["prog_id"]
         run_program(prog_id, FRAME, tmp_path, repeat=1000)
-        run_program(prog_id, FRAME + bytes(940), tmp_path, repeat=10)
         finish(dut)
     moved = dut.moved()
-    assert total(moved, "xdp_prog.", f".rxq0.{action}.packets") == 1010
-    assert total(moved, "xdp_prog.", f".rxq0.{action}.bytes") == 1000 * 60 + 10 * 1000
-    assert total(moved, "xdp_prog.", ".packets") == 1010
+    assert total(moved, "xdp_prog.", f".rxq0.{action}.packets") == 1000
+    assert total(moved, "xdp_prog.", ".packets") == 1000
 
 
 def test_queue_with_a_socket_is_redirected_and_one_without_is_passed(pair: Pair, tmp_path: Path) -> None:

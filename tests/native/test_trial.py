@@ -306,7 +306,7 @@ def test_each_agent_fits_into_the_usual_limit_of_old_kernels(pair: Pair) -> None
     for netns, spec in specs:
         with start_agent(pair, netns, spec) as agent:
             agent.wait_for("ready")
-            assert 2**22 < locked_bytes(agent) < 2**23
+            assert 2**21 < locked_bytes(agent) < 2**22
 
 
 def locked_bytes(agent: Agent) -> int:
