@@ -9,6 +9,7 @@ static const struct {
 } tables[] = {
 	{cases_xdp, &cases_xdp_len},
 	{cases_xsk, &cases_xsk_len},
+	{cases_work, &cases_work_len},
 	{cases_packet, &cases_packet_len},
 	{cases_ring, &cases_ring_len},
 };

@@ -91,6 +91,9 @@ static int describe_app(const struct dut *dut, json_t **ready)
 	result = observers_describe(&dut->observers, &dut->port, *ready);
 	if (!result && dut->app)
 		result = dut->ops->describe(dut->app, *ready);
+	if (!result && dut->port.work)
+		json_object_set_new(*ready, "work",
+				    work_describe(dut->port.work, &dut->port.program));
 	if (result)
 		json_decref(*ready);
 	return result;
@@ -130,6 +133,9 @@ static int add_sources(struct dut *dut)
 
 	if (dut->app)
 		dut->ops->add_sources(dut->app, &dut->sampler);
+	if (dut->port.work)
+		sampler_add(&dut->sampler,
+			    (struct source){"work", .read = work_read, .context = dut->port.work});
 	if (!result)
 		result = observers_add_sources(&dut->observers, dut->spec, &dut->port,
 					       &dut->sampler);

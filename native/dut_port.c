@@ -10,7 +10,17 @@ static int fill_maps(struct port *port, const struct link *egress, const struct 
 {
 	if (spec->test_case->egress == EGRESS_MAP)
 		return loaded_set_map(&port->program, "ports", 0, egress->ifindex);
-	return 0;
+	return port->work ? work_fill_maps(port->work, &port->program) : 0;
+}
+
+static int create_work(const struct spec *spec, struct load_options *options,
+		       struct work_state **work)
+{
+	*work = NULL;
+	if (!spec->test_case->work)
+		return 0;
+	options->prepare = work_prepare;
+	return work_create(work, spec->test_case->work, &spec->work);
 }
 
 int dut_port_create(struct port *port, struct link *egress, const struct spec *spec)
@@ -20,10 +30,14 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 	struct spread_knobs spread;
 	struct load_options options = {0};
 	const struct program *program = test_case->program;
+	struct work_state *work;
 	int result = find_egress(spec, egress);
 
+	if (!result)
+		result = create_work(spec, &options, &work);
 	if (result)
 		return result;
+	options.context = work;
 	redirect.egress_ifindex = egress->ifindex;
 	if (test_case->egress == EGRESS_KNOB) {
 		options.knobs = &redirect;
@@ -39,9 +53,9 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 	if (spec->xsk.frags)
 		options.flags |= BPF_F_XDP_HAS_FRAGS;
 	result = port_create(port, spec->ifname, program, &options);
-	if (result)
-		return result;
-	result = fill_maps(port, egress, spec);
+	port->work = work;
+	if (!result)
+		result = fill_maps(port, egress, spec);
 	if (result)
 		port_destroy(port);
 	return result;

@@ -7,10 +7,6 @@
 #include <linux/udp.h>
 #include <string.h>
 
-#define ADDRESS_FROM 0xc6120001 /* 198.18.0.1, of the benchmarking range of RFC 2544 */
-#define ADDRESS_TO 0xc6120002
-#define PORT_DISCARD 9
-
 static uint16_t checksum(const void *header, size_t len)
 {
 	uint16_t word;
@@ -35,12 +31,12 @@ void frame_fill(const struct frame_spec *spec, uint8_t *frame)
 		.frag_off = htons(0x4000), /* do not fragment */
 		.ttl = 64,
 		.protocol = IPPROTO_UDP,
-		.saddr = htonl(ADDRESS_FROM),
-		.daddr = htonl(ADDRESS_TO),
+		.saddr = htonl(FRAME_ADDRESS_FROM),
+		.daddr = htonl(FRAME_ADDRESS_TO),
 	};
 	struct udphdr udp = {
 		.source = htons(FRAME_FIRST_PORT),
-		.dest = htons(PORT_DISCARD),
+		.dest = htons(FRAME_PORT),
 		.len = htons(spec->frame_len - sizeof(eth) - sizeof(ip)),
 		/* no checksum (0): one that fits every flow would have to be computed per frame */
 	};

@@ -6,6 +6,9 @@
 
 #include "spec.h"
 
+#define FRAME_ADDRESS_FROM 0xc6120001 /* 198.18.0.1, of the benchmarking range of RFC 2544 */
+#define FRAME_ADDRESS_TO 0xc6120002
+#define FRAME_PORT 9 /* discard */
 #define FRAME_LEN_MIN 60
 #define FRAME_LEN_MAX 9000
 #define LIVE_FRAME_LEN_MAX 3400 /* a page, less headroom and skb_shared_info */

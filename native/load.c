@@ -129,6 +129,8 @@ int loaded_create(struct loaded *loaded, const struct program *program,
 	result = choose_programs(loaded, program, options, &entry);
 	if (!result)
 		result = set_knobs(loaded->object, program, options);
+	if (!result && options->prepare)
+		result = options->prepare(options->context, loaded->object);
 	if (result)
 		goto destroy;
 	result = bpf_object__load(loaded->object);

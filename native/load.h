@@ -29,7 +29,10 @@ struct load_options {
 	size_t knobs_size;
 	unsigned int flags; /* for the kernel, such as BPF_F_XDP_HAS_FRAGS */
 	const char *also;   /* a second program of the same object; NULL: none */
-	bool one_queue;     /* the port has one receive queue */
+	/* Called with the context before the load, to set the sizes of maps; NULL: none. */
+	int (*prepare)(const void *context, struct bpf_object *object);
+	const void *context;
+	bool one_queue; /* the port has one receive queue */
 };
 
 int loaded_create(struct loaded *loaded, const struct program *program,

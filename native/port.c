@@ -114,6 +114,8 @@ void port_destroy(struct port *port)
 	attachment_destroy(&port->attachment);
 	records_destroy(&port->records);
 	loaded_destroy(&port->program);
+	work_destroy(port->work);
+	port->work = NULL;
 }
 
 int port_attach(struct port *port, int attach_mode)

@@ -8,6 +8,7 @@
 #include "programs.h"
 #include "records.h"
 #include "sample.h"
+#include "work.h"
 
 /* An interface, and our program on it if the case has one. */
 struct port {
@@ -15,6 +16,7 @@ struct port {
 	struct loaded program;
 	struct attachment attachment;
 	struct records records;
+	struct work_state *work; /* what is done with its packets; NULL: nothing */
 };
 
 /* Load only: maps can be filled before packets come. Without a program (NULL) it is the port alone.

@@ -34,6 +34,7 @@ static const struct {
 	int (*parse)(const struct section *top, struct spec *spec);
 } sections[] = {
 	{SECTION_XSK, "xsk", parse_xsk},
+	{SECTION_WORK, "work", parse_work},
 	{SECTION_PACKET, "packet", parse_packet},
 	{SECTION_UDP, "udp", parse_udp},
 	{SECTION_RING, "ring", parse_ring},

@@ -83,6 +83,18 @@ struct ring_spec {
 	int consumer_cpu;
 };
 
+/* What a work has no use for is 0. */
+struct work_spec {
+	int lines;
+	int iterations;
+	int acl;
+	int sessions;
+	int backends;   /* of each service */
+	int drop_share; /* percent of the flows */
+	int flows;      /* of the generator */
+	int seed;
+};
+
 struct frame_spec {
 	uint8_t dst_mac[6];
 	uint8_t src_mac[6];
@@ -115,6 +127,7 @@ struct spec {
 	int pass;
 	int pmu_group; /* with PASS_PMU */
 	struct xsk_spec xsk;
+	struct work_spec work;
 	struct packet_spec packet;
 	struct udp_spec udp;
 	struct ring_spec ring;

@@ -9,6 +9,7 @@
  * a section may be absent. */
 int parse_pass(const struct section *top, struct spec *spec);
 int parse_xsk(const struct section *top, struct spec *spec);
+int parse_work(const struct section *top, struct spec *spec);
 int parse_packet(const struct section *top, struct spec *spec);
 int parse_udp(const struct section *top, struct spec *spec);
 int parse_ring(const struct section *top, struct spec *spec);

@@ -19,7 +19,7 @@
 #define XDP_PKT_CONTD (1 << 0)
 #endif
 
-struct work_state;
+struct work_thread;
 
 /* Memory for frames. */
 struct umem {
@@ -69,7 +69,7 @@ struct xsk {
 	bool asks;      /* the rings say whether to wake the kernel; else it is always woken */
 	bool continued; /* the next descriptor goes on with the packet before it, */
 	bool kept;      /* which is kept */
-	struct work_state *work;
+	struct work_thread *work;       /* NULL: none */
 	const struct frame_spec *frame; /* to transmit: */
 	uint64_t fresh;                 /* the next frame that was never sent */
 	uint64_t fresh_end;
