@@ -38,6 +38,8 @@ def make_streams(
     for name, packets in _handled(case, total, cores).items():
         source, _, counter = name.partition(".")
         dut.setdefault(source, {})[counter] = packets
+    if "pkt" in case.kind.app or "udp" in case.kind.app:
+        dut[case.kind.app.removesuffix("_app")] = {"tp_drops": 0} if "pkt" in case.kind.app else {"drops": 0}
     if "xsk" in case.kind.groups:
         dut["xsk"] = {"q0.rx_dropped": 0, "q0.rx_ring_full": 0}
     if case.role in ("forward", "transmit"):

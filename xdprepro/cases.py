@@ -168,7 +168,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         "xsk", (0, SMALL_XSK_FRAME, LARGE_XSK_FRAME), "2048, 4096, or 0: the smaller that holds frame_len"
     ),
     "xsk_queues": Parameter("xsk", range(0, 257), "0 (all) to 256"),
-    "xsk_sockets": Parameter("xsk", range(1, 17), "1 to 16 for each queue"),
+    "xsk_sockets": Parameter("xsk", _power_of_two(0, 4), "1, 2, 4, 8 or 16 for each queue"),
     "xsk_threads": Parameter("xsk", range(1, 257), "1 to 256"),
     "unaligned": Parameter("xsk", (False, True)),
     "huge_pages": Parameter("xsk", (False, True)),
@@ -191,7 +191,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "packet_batch": Parameter("packet", range(1, 257), "1 to 256"),
     "packet_wakeup": Parameter("packet", ("busy", "poll")),
     "bypass": Parameter("packet", (False, True)),
-    "packet_timeout_ms": Parameter("timeout", range(1, 1001), "1 to 1000 ms"),
+    "packet_timeout_ms": Parameter("timeout", range(1, 21), "1 to 20 ms"),
     "udp_batch": Parameter("udp", range(1, 257), "1 to 256"),
     "ring_size": Parameter("ring", _power_of_two(6, 20), "a power of two, 64 to 1048576 entries"),
     "ring_batch": Parameter("ring", range(1, 65), "1 to 64"),

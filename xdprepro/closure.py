@@ -95,23 +95,12 @@ def _count_sent(trial: Trial, params: Mapping[str, Any], ends: Ends) -> tuple[in
         return sum_counters(ends.dut, r"ring\.produced"), 0
     if role == "transmit":
         handed = sum_counters(ends.dut, app_pattern(params, "tx_packets"))
-        return handed, count_unsent(ends.dut, ends.dut_places, handed)
+        again = sum_counters(ends.dut, r"pkt_app\.tx_errors")
+        return handed, count_unsent(ends.dut, ends.dut_places, handed, again=again)
     generated = sum_counters(ends.tester, r"generator\.cpu\d+\.packets")
-    return generated, _count_refused(trial.tester, ends, generated)
-
-
-def _count_refused(stream: Stream, ends: Ends, generated: int) -> int:
-    """Frames that count as sent for the generator, but not for its port.
-
-    A frame of AF_PACKET that the port refuses stays in the ring and is sent again. The refusal is an error of the
-    generator, and on most ports a drop, too; only drops beyond those errors are lost frames.
-    """
-    dropped = count_unsent(ends.tester, ends.tester_places, generated)
-    if ends.tester_places.sent:
-        return dropped
-    if stream.ready.get("generator", {}).get("generator") in RETRYING:
-        return max(0, dropped - sum_counters(ends.tester, r"generator\.cpu\d+\.errors"))
-    return dropped
+    used = trial.tester.ready.get("generator", {}).get("generator")
+    again = sum_counters(ends.tester, r"generator\.cpu\d+\.errors") if used in RETRYING else 0
+    return generated, count_unsent(ends.tester, ends.tester_places, generated, again=again)
 
 
 def _last_places(stages: tuple[Stage, ...]) -> tuple[tuple[str, int], ...]:

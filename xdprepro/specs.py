@@ -117,6 +117,7 @@ def _xdp_section(case: Case, cpus: Cpus, _queues: Sequence[int]) -> Section:
 def _xsk_section(case: Case, cpus: Cpus, queues: Sequence[int]) -> Section:
     if not case.has("xsk_batch"):
         return {}
+    fill = case.xsk_ring_fill or case.xsk_ring_rx * 2
     return {
         "bind_mode": case.bind_mode,
         "queues": list(queues[: case.xsk_queues or len(queues)]),
@@ -124,10 +125,17 @@ def _xsk_section(case: Case, cpus: Cpus, queues: Sequence[int]) -> Section:
         "wakeup": case.wakeup,
         "batch": case.xsk_batch,
         "ring_rx": case.xsk_ring_rx,
-        "ring_fill": case.xsk_ring_rx * 2,
-        "frames": case.xsk_ring_rx * 2,
+        "ring_tx": case.xsk_ring_tx,
+        "ring_fill": fill,
+        "ring_completion": fill,  # room for every frame, as all may have been sent
+        "frames": fill // case.xsk_sockets,
         "frame_size": _frame_size(case),
-    }
+        "unaligned": case.unaligned,
+        "huge_pages": case.huge_pages,
+        "shared_umem": case.shared_umem,
+        "sockets": case.xsk_sockets,
+        "frags": case.frags,
+    } | ({key: case.get(key) for key in ("busy_poll_us", "busy_poll_budget")} if case.has("busy_poll_us") else {})
 
 
 def _frame_size(case: Case) -> int:

@@ -14,6 +14,7 @@ from xdprepro.stats import action_pattern, app_pattern, kind_of, remote_pattern,
 XDP_ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 TC_ACTIONS = ("TC_ACT_OK", "TC_ACT_SHOT", "TC_ACT_STOLEN", "TC_ACT_REDIRECT")
 ACTIONS: Mapping[str, tuple[str, ...]] = {"xdp_prog": XDP_ACTIONS, "tc_prog": TC_ACTIONS}
+SOCKET_FULL = r"pkt\.tp_drops|udp\.drops"
 FREED = ("XDP_ABORTED", "XDP_DROP")
 
 Terms = tuple[tuple[str, int], ...]
@@ -98,8 +99,8 @@ def _seen_terms(params: Mapping[str, Any], dut: Counters) -> Terms:
     if kind.program:
         return tuple((one, sum_counters(dut, action_pattern(one, kind.program))) for one in ACTIONS[kind.program])
     if kind.app:
-        taken, full = (sum_counters(dut, app_pattern(params, name)) for name in ("rx_packets", "drops"))
-        return ((f"{kind.app}.rx_packets", taken), ("socket_full", full))
+        taken = sum_counters(dut, app_pattern(params, "rx_packets"))
+        return ((f"{kind.app}.rx_packets", taken), ("socket_full", sum_counters(dut, SOCKET_FULL)))
     return (("to_stack", sum_counters(dut, r"netdev\.rx_packets")),)
 
 
@@ -116,16 +117,15 @@ def _socket_losses(dut: Counters) -> Terms:
 def _app_stages(params: Mapping[str, Any], ends: Ends, taken: int) -> Iterator[Stage]:
     """What an application received it sends on, or drops; a sink is the end."""
     kind, dut = kind_of(params), ends.dut
-    sent, work, full = (
-        sum_counters(dut, app_pattern(params, name)) for name in ("tx_packets", "work_drops", "tx_drops")
-    )
+    sent, work, full = (sum_counters(dut, app_pattern(params, name)) for name in ("tx_packets", "dropped", "tx_drops"))
     dropped = (("work_drop", work), ("app_drop", full))
     if ".local" in params["case"]:
         yield Stage(f"{kind.app}.rx_packets", taken, (("to_stack", sent), *dropped))
     elif kind.role == "forward":
         yield Stage(f"{kind.app}.rx_packets", taken, ((f"{kind.app}.tx_packets", sent), *dropped))
         invalid = sum_counters(dut, r"xsk\.q\d+(\.s\d+)?\.tx_invalid_descs") if kind.uses_xsk else 0
-        leave = _leave_terms(ends, sent - invalid)
+        again = sum_counters(dut, app_pattern(params, "tx_errors")) if not kind.uses_xsk else 0
+        leave = _leave_terms(ends, sent - invalid, again=again)
         yield Stage(f"{kind.app}.tx_packets", sent, (*leave, ("xsk_invalid", invalid)), leaves=True)
 
 
@@ -145,15 +145,21 @@ def _remote_stages(params: Mapping[str, Any], ends: Ends, handed: int, failed: T
         yield Stage("remote XDP_REDIRECT", forwarded, _leave_terms(ends, forwarded), leaves=True)
 
 
-def _leave_terms(ends: Ends, handed: int) -> Terms:
-    """Packets that were handed to the DUT's port."""
+def _leave_terms(ends: Ends, handed: int, *, again: int = 0) -> Terms:
+    """Packets that were handed to the DUT's port; `again` were handed to it once more."""
     returned = _count_actions(ends.tester, "xdp_prog")
-    return ("returned", returned), ("not_sent", count_unsent(ends.dut, ends.dut_places, handed))
+    return ("returned", returned), ("not_sent", count_unsent(ends.dut, ends.dut_places, handed, again=again))
 
 
-def count_unsent(counters: Counters, places: Places, handed: int) -> int:
-    """Of the packets that were handed to a port, those that it did not send."""
-    return handed - sum_counters(counters, places.sent) if places.sent else count(counters, places.not_sent)
+def count_unsent(counters: Counters, places: Places, handed: int, *, again: int = 0) -> int:
+    """Of the packets that were handed to a port, those that it did not send.
+
+    A frame of AF_PACKET that the port refuses stays in the ring and is handed over again. The refusal is an error of
+    the ring, and on most ports a drop, too; only drops beyond those errors are lost frames.
+    """
+    if places.sent:
+        return handed - sum_counters(counters, places.sent)
+    return max(0, count(counters, places.not_sent) - again)
 
 
 def count(counters: Counters, pattern: str) -> int:
@@ -182,6 +188,15 @@ def _merge(terms: Terms) -> Terms:
     return tuple(merged.items())
 
 
+def _app_sources(params: Mapping[str, Any]) -> set[str]:
+    """An application's own counters, and those of the kernel about its sockets; one that only looks on has no part."""
+    kind = kind_of(params)
+    if not kind.in_app:
+        return set()
+    losses = {"xsk_app": "xsk", "pkt_app": "pkt", "udp_app": "udp"}
+    return {kind.app} | ({losses[kind.app]} if role_of(params) != "transmit" else set())
+
+
 def needed_sources(params: Mapping[str, Any], places: Places) -> dict[str, tuple[str, ...]]:
     """The sources that the balance of a case needs, of each side that has a part in it."""
     kind, role = kind_of(params), role_of(params)
@@ -190,8 +205,7 @@ def needed_sources(params: Mapping[str, Any], places: Places) -> dict[str, tuple
     leaves = (places.not_sent, places.sent) if role in ("forward", "transmit") else ()
     enters = (*places.before.values(), places.either) if role != "transmit" else ()
     sources = {name for pattern in (*leaves, *enters) for name in re.findall(r"(?:^|\|)(\w+)\\\.", pattern)}
-    own = {kind.program if role != "transmit" else "", kind.app, "xsk" if kind.uses_xsk else ""} - {""}
-    sources |= own if kind.in_app or not kind.app else own - {kind.app}
+    sources |= {kind.program if role != "transmit" else "", *_app_sources(params)} - {""}
     sources |= {"xdp_remote"} if params.get("remote") not in (None, "", "none") else set()
     tester = {"xdp_prog", "netdev"} | ({"generator"} if role != "transmit" else set())
     return {"dut": tuple(sorted(sources)), "tester": tuple(sorted(tester))}
