@@ -38,6 +38,7 @@ static void *run_thread(void *argument)
 		window_open(generator->spec->window);
 	if (!generator_stopping(generator) && generator->ops->send(thread))
 		thread->failed = failure;
+	__atomic_store_n(&thread->ended_ns, now_ns(), __ATOMIC_RELEASE);
 	if (!__atomic_sub_fetch(&generator->running, 1, __ATOMIC_ACQ_REL)) {
 		n = write(generator->event_fd, &one, sizeof(one));
 		(void)n;
@@ -141,6 +142,7 @@ static void join_thread(pthread_t thread)
 
 static void join(struct generator *generator)
 {
+	generator->stopped_ns = now_ns();
 	__atomic_store_n(&generator->stop, true, __ATOMIC_RELAXED);
 	generator_go(generator);
 	for (size_t i = 0; i < generator->threads_len; i++)
@@ -205,11 +207,21 @@ json_t *generator_describe(const struct generator *generator)
 	return object;
 }
 
+/* Until when frames were due: now, or when the thread was told to stop, or ended by itself. */
+static int64_t find_due_ns(const struct generator_thread *thread)
+{
+	int64_t stopped_ns = thread->generator->stopped_ns;
+	int64_t ended_ns = __atomic_load_n(&thread->ended_ns, __ATOMIC_ACQUIRE);
+	int64_t due_ns = ended_ns ? ended_ns : now_ns();
+
+	return stopped_ns && stopped_ns < due_ns ? stopped_ns : due_ns;
+}
+
 static void take_thread(struct generator_thread *thread, uint64_t step)
 {
 	thread->generator->ops->read_sent(thread, &thread->taken);
 	if (thread->paced) {
-		thread->taken.due = pace_due_then(thread->paced, step);
+		thread->taken.due = pace_due_at(thread->paced, step, find_due_ns(thread));
 		thread->taken.late_ns = records_load(&thread->paced->late) >> PACE_SHIFT;
 	}
 	thread->taken.timeouts = __atomic_load_n(&thread->loop.timeouts, __ATOMIC_RELAXED);

@@ -39,6 +39,7 @@ struct generator_thread {
 	struct pace pace;         /* of threads that keep time themselves */
 	const struct pace *paced; /* that, or the program's; NULL: as fast as it goes */
 	struct closed_loop loop;
+	int64_t ended_ns;      /* 0: it has not */
 	void *state;           /* of the kind of generator */
 	struct failure failed; /* reason[0]: the thread ended early */
 };
@@ -66,8 +67,9 @@ struct generator {
 	size_t threads_len;
 	sem_t go;
 	bool stop;
-	size_t running; /* threads that have not ended */
-	int event_fd;   /* readable once they all have */
+	int64_t stopped_ns; /* 0: it was not told to */
+	size_t running;     /* threads that have not ended */
+	int event_fd;       /* readable once they all have */
 	bool joined;
 };
 

@@ -32,11 +32,13 @@ uint64_t pace_due(struct pace *pace, uint64_t step, uint64_t sent)
 	return pace->seen / step + 1;
 }
 
-uint64_t pace_due_then(const struct pace *pace, uint64_t step)
+uint64_t pace_due_at(const struct pace *pace, uint64_t step, int64_t now)
 {
-	if (!records_load(&pace->start_ns))
+	int64_t start_ns = records_load(&pace->start_ns);
+
+	if (!start_ns || now < start_ns)
 		return 0;
-	return records_load(&pace->seen) / step + 1;
+	return ((uint64_t)(now - start_ns) << PACE_SHIFT) / step + 1;
 }
 
 static uint64_t count_returned(const struct records *back)

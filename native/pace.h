@@ -14,8 +14,8 @@ uint64_t pace_step(uint64_t rate_pps, size_t threads);
 /* How many frames are due by now, when `sent` were sent: at least one. */
 uint64_t pace_due(struct pace *pace, uint64_t step, uint64_t sent);
 
-/* The same at the last look at the clock, for anyone to ask. */
-uint64_t pace_due_then(const struct pace *pace, uint64_t step);
+/* The same at a time of CLOCK_MONOTONIC, for anyone to ask: none before the first was due. */
+uint64_t pace_due_at(const struct pace *pace, uint64_t step, int64_t now);
 
 /* A sender that keeps so many frames on their way; only its own thread writes it. */
 struct closed_loop {

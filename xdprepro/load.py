@@ -8,8 +8,8 @@ from typing import Any
 
 from xdprepro.cases import Case, make_case
 from xdprepro.closure import Closure, close_trial
-from xdprepro.sample import SIDES, Counters, Run, Trial, TrialKey
-from xdprepro.search import Step, find_bounds
+from xdprepro.sample import SIDES, Run, Trial, TrialKey
+from xdprepro.search import PACING, Step, find_bounds
 from xdprepro.stats import Rate, is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
 
 # The cheapest end that packets can have: what a generator can do is measured against it.
@@ -24,6 +24,7 @@ SHORTEST_FRAME = 60
 UNBOUNDED = ("saturate", "search")
 
 SENT = r"generator\.cpu\d+\.packets"
+DUE = r"generator\.cpu\d+\.due"
 
 # What a ceiling depends on.
 LoadKey = tuple[Any, ...]
@@ -46,14 +47,14 @@ def load_key(params: Mapping[str, Any]) -> LoadKey:
 
 def is_calibration(params: Mapping[str, Any]) -> bool:
     """Whether a case tells what its generator can do."""
-    return params["case"] == CALIBRATION and params.get("access", "pointer") == "pointer" and needs_calibration(params)
+    plain = params.get("access") != "load-bytes" and params.get("load", "saturate") == "saturate"
+    return params["case"] == CALIBRATION and plain and needs_calibration(params)
 
 
 def needs_calibration(params: Mapping[str, Any]) -> bool:
     """Whether the figure of a case may be that of its generator."""
     has_load = "load" in kind_of(params).groups and params.get("load", "saturate") in UNBOUNDED
-    is_plain = params.get("pass", "rate") == "rate" and not is_counted(params)
-    return has_load and is_plain and (params["case"] != CALIBRATION or params.get("load", "saturate") == "saturate")
+    return has_load and params.get("pass", "rate") == "rate" and not is_counted(params)
 
 
 def make_calibrations(cases: Iterable[Case]) -> tuple[Case, ...]:
@@ -121,10 +122,9 @@ def line_pps(run: Run, frame_len: int) -> float | None:
 
 
 def read_step(trial: Trial, params: Mapping[str, Any]) -> Step:
-    """A trial at a rate as a step of a search; it counts from edge to edge, when nothing moves."""
-    tester, dut = trial.tester.delta(), trial.dut.delta()
-    handled = sum_counters(dut, rate_pattern(params)) * returned_share(trial, params)
-    return Step(asked_pps(trial), _count_due(tester), sum_counters(tester, SENT), round(handled))
+    """A trial at a rate as a step of a search; packets count from edge to edge, when nothing moves."""
+    handled = sum_counters(trial.dut.delta(), rate_pattern(params)) * returned_share(trial, params)
+    return Step(asked_pps(trial), sum_counters(trial.tester.delta(), SENT), round(handled), kept_share(trial))
 
 
 def asked_pps(trial: Trial) -> int:
@@ -132,8 +132,15 @@ def asked_pps(trial: Trial) -> int:
     return int(trial.tester.ready.get("generator", {}).get("rate_pps", 0))
 
 
-def _count_due(tester: Counters) -> int:
-    return sum_counters(tester, r"generator\.cpu\d+\.due")
+def kept_share(trial: Trial) -> float:
+    """How much of what was due the generator had sent when it was at its best in the second half of the measure phase.
+
+    A generator that is too slow falls further and further behind. One that was held up for a moment has caught up at
+    some time, but perhaps not when it is told to stop.
+    """
+    samples = measured(trial.tester.samples)
+    counted = [(sum_counters(one.counters, SENT), sum_counters(one.counters, DUE)) for one in samples]
+    return max((min(1.0, sent / due) for sent, due in counted[len(counted) // 2 :] if due), default=0.0)
 
 
 def load_flags(trial: Trial, run: Run, rate: Rate | None, limits: Limits) -> dict[str, bool]:
@@ -145,6 +152,6 @@ def load_flags(trial: Trial, run: Run, rate: Rate | None, limits: Limits) -> dic
     return {
         "generator_bound": ceiling is not None and pps >= GENERATOR_BOUND * ceiling,
         "line_bound": line is not None and pps >= LINE_BOUND * line,
-        "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and not read_step(trial, params).is_paced,
+        "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and kept_share(trial) < 1 - PACING,
         "search_quantised": trial.key in limits.quantised,
     }

@@ -24,23 +24,28 @@ RESOLUTION = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One trial of a search: packets that were due at its load, that were sent, and that reached their end."""
+    """One trial of a search: packets that were sent, and that reached their end; `kept` is the share of its load that
+    the generator kept up, 1 where it did what it was told."""
 
     load_pps: int
-    due: int
     sent: int
     handled: int
+    kept: float = 1.0
 
     @property
     def is_paced(self) -> bool:
         """Whether the generator kept the rate."""
-        return self.due > 0 and abs(self.sent - self.due) <= PACING * self.due
+        return self.kept >= 1 - PACING
+
+    @property
+    def wanted(self) -> int:
+        """Packets that the load asked for; where the rate was not kept, those that were not sent are among them."""
+        return self.sent if self.is_paced or not self.kept else round(self.sent / self.kept)
 
     @property
     def loss_ratio(self) -> float:
-        """The share of packets lost; where the rate was not kept, those not sent count as lost, too (MLRsearch)."""
-        wanted = self.sent if self.is_paced else max(self.sent, self.due)
-        return max(0, wanted - self.handled) / wanted if wanted else 1.0
+        """The share of packets that were asked for and did not reach their end (as MLRsearch has it)."""
+        return max(0, self.wanted - self.handled) / self.wanted if self.wanted else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class _Measurer(MLRsearch.AbstractMeasurer):  # type: ignore[misc]  # the librar
             intended_load=intended_load,
             offered_count=step.sent,
             forwarding_count=min(step.handled, step.sent),
-            intended_count=step.sent if step.is_paced else step.due,
+            intended_count=step.wanted,
         )
 
 
