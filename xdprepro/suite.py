@@ -87,7 +87,7 @@ def parse_suite(text: str, name: str) -> Suite:
     if not rows:
         raise _bad(name, "the suite has no [[case]]", 'add one: [[case]], then case = "xdp.drop.no-touch"')
     _check_defaults(name, defaults)
-    grids = [_read_grid(name, row, defaults) for row in rows]
+    grids = [_read_grid(name, one, defaults) for row in rows for one in _single_kinds(name, row)]
     count = sum(math.prod(map(len, grid.values())) for grid in grids)
     if count > MAX_CASES:
         raise _bad(name, f"its lists multiply to {count} cases", f"shorten them: a suite has {MAX_CASES} cases at most")
@@ -115,6 +115,14 @@ def _check_defaults(name: str, defaults: Mapping[str, object]) -> None:
     for key, values in _list_values(defaults).items():
         for value in values:
             _check(name, key, value)
+
+
+def _single_kinds(name: str, row: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """A [[case]] of several kinds is one of each."""
+    kinds = row.get("case")
+    if kinds == []:
+        raise _bad(name, "case is an empty list", "give case a value or remove the [[case]]")
+    return [{**row, "case": kind} for kind in kinds] if isinstance(kinds, list) else [row]
 
 
 def _read_grid(name: str, row: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, list[object]]:
@@ -219,6 +227,11 @@ RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
         lambda case: case.role == "ring" and case.pass_ != "rate",
         "pass = {case.pass_} looks at what the kernel does, and a ring is in user space",
         "leave pass away",
+    ),
+    (
+        lambda case: case.ring_batch * 8 > case.ring_size,
+        "ring_batch {case.ring_batch} is more than an eighth of ring_size {case.ring_size}",
+        "make ring_size at least eight times ring_batch",
     ),
     (
         lambda case: case.xsk_sockets > 1 and not case.shared_umem,
