@@ -135,9 +135,16 @@ def test_specs_say_what_the_case_says() -> None:
         "wakeup": "poll",
         "batch": 64,
         "ring_rx": 512,
+        "ring_tx": 2048,
         "ring_fill": 1024,
+        "ring_completion": 1024,
         "frames": 1024,
         "frame_size": 2048,
+        "unaligned": False,
+        "huge_pages": False,
+        "shared_umem": False,
+        "sockets": 1,
+        "frags": False,
     }
     assert "xsk" not in make_dut_spec(LAB, DROP, cpus, [0, 1])
     tester = make_tester_spec(LAB, replace(DROP, frame_len=128, flows=7), cpus)

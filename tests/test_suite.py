@@ -116,6 +116,16 @@ def test_every_kind_is_a_case_with_a_legal_id_that_comes_back_from_its_parameter
     assert make_case(json.loads(json.dumps(case.params()))) == make_case(complete_params(case.params())) == case
 
 
+def test_a_list_of_cases_is_one_of_each() -> None:
+    suite = parse_suite('[[case]]\ncase = ["xdp.drop.no-touch", "xsk.rxdrop"]\nflows = [1, 2]', "two")
+    assert [(case.case, case.flows) for case in suite.cases] == [
+        ("xdp.drop.no-touch", 1),
+        ("xdp.drop.no-touch", 2),
+        ("xsk.rxdrop", 1),
+        ("xsk.rxdrop", 2),
+    ]
+
+
 def test_whole_seconds_are_seconds() -> None:
     assert case_of("measure_s = 2").measure_s == 2.0
     assert type(case_of("measure_s = 2").measure_s) is float
@@ -192,6 +202,8 @@ MISTAKES = {
     "unknown case": ('[[case]]\ncase = "xdp.dorp.no-touch"', "case = 'xdp.dorp.no-touch'", "mean xdp.drop.no-touch?"),
     "unlike any case": ('[[case]]\ncase = "qqq"', "case = 'qqq' is unknown", "use one of xdp.drop.no-touch, "),
     "no case name": ("[[case]]\nframe_len = 60", "a [[case]] has no case name: {'frame_len': 60}", "add one of: "),
+    "no case in a list": ("[[case]]\ncase = []", "case is an empty list", "give case a value"),
+    "one bad case in a list": ('[[case]]\ncase = ["xsk.rxdrop", 5]', "case = 5 is unknown", "use one of"),
     "case not a word": ("[[case]]\ncase = 5", "case = 5", "use one of xdp.drop.no-touch"),
     "unknown mode": (GOOD + 'attach_mode = "nativ"', "attach_mode = 'nativ' is unknown", "did you mean native?"),
     "too short a frame": (GOOD + "frame_len = 59", "frame_len = 59 is not allowed", "use 60 to 9000 bytes"),
