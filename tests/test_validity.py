@@ -283,6 +283,11 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "not_returned",
         "short_warmup",
         "closure_unchecked",
+        "pause_frames",
+        "settings_left",
+        "foreign_irq",
+        "freq_unstable",
+        "pmu_multiplexed",
     )
 
 

@@ -28,17 +28,17 @@ UNSETTLED = re.compile(r"features\.tx-.*")
 OF_THE_CASE = re.compile(r"mtu|features\.rx-gro")
 
 
-def surrounding_flags(trial: Trial, others: Sequence[Trial] = ()) -> dict[str, bool]:
-    """Which flags are raised, in view of the other trials of the run."""
+def surrounding_flags(trial: Trial, others: Sequence[Trial] = (), *, timed: bool = True) -> dict[str, bool]:
+    """Which flags are raised, in view of the other trials of the run; what takes time matters only to what is timed."""
     same_case = [one for one in others if one.key.case_id == trial.key.case_id]
     same_boot = [one for one in others if one.key.boot == trial.key.boot]
+    changed = any(changed_settings(stream) for stream in _streams(trial))
     return {
         "pause_frames": any(count_pauses(stream) for stream in _streams(trial)),
-        "foreign_irq": bool(find_foreign_interrupts(trial)),
-        "freq_unstable": _is_unstable(trial, same_case),
-        "pmu_multiplexed": _is_multiplexed(trial.dut),
-        "settings_left": any(changed_settings(stream) for stream in _streams(trial))
-        or bool(left_settings(trial, same_boot)),
+        "settings_left": changed or bool(left_settings(trial, same_boot)),
+        "foreign_irq": timed and bool(find_foreign_interrupts(trial)),
+        "freq_unstable": timed and _is_unstable(trial, same_case),
+        "pmu_multiplexed": timed and _is_multiplexed(trial.dut),
     }
 
 

@@ -20,9 +20,10 @@ from xdprepro.stats import (
     tested_sides,
     trial_rate,
 )
+from xdprepro.surroundings import surrounding_flags
 
 # Counters that only ever grow; the other sources also hold gauges, such as softnet's queue lengths.
-MONOTONIC = r"(xdp_prog|xdp_remote|tc_prog|xsk_app|pkt_app|udp_app|ring|xsk|generator|netdev)\..*"
+MONOTONIC = r"(xdp_prog|xdp_remote|tc_prog|xsk_app|pkt_app|pkt|udp_app|udp|ring|xsk|generator|netdev)\..*"
 
 # Above this share of packets on other queues or with other actions, a trial measured something else than its case.
 FOREIGN_SHARE = 0.01
@@ -34,7 +35,7 @@ LOAD_GAP = 0.1
 SHARED_CPU = 0.02
 TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 PROGRAM_CPU = re.compile(r"(?:xdp|tc)_prog\.cpu(\d+)\.")
-SOCKET_DROPS = r"xsk\.q\d+\.(s\d+\.)?(rx_dropped|rx_ring_full)|(pkt|udp)_app\.drops"
+SOCKET_DROPS = r"xsk\.q\d+\.(s\d+\.)?(rx_dropped|rx_ring_full)|pkt\.tp_drops|udp\.drops"
 
 # Above this share of what the DUT accepted, what it sent and the tester did not receive is more than an edge's blur.
 LOST_SHARE = 0.001
@@ -64,6 +65,11 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "not_returned": (True, "more than 0.1 % of the packets left the DUT, and the tester did not receive them"),
     "short_warmup": (True, "the rate still rose when the measure phase began: settle_s is too short"),
     "closure_unchecked": (False, "the counter table of this driver is made from its documentation, and never checked"),
+    "pause_frames": (True, "a port sent or received pause frames, which hold back the load"),
+    "settings_left": (True, "a setting of a port changed meanwhile, or is not as the first trial of the boot found it"),
+    "foreign_irq": (False, "another device interrupted a CPU that received more than 100 times a second"),
+    "freq_unstable": (False, "a CPU that received had a clock more than 0.5 % off the median of the case's trials"),
+    "pmu_multiplexed": (False, "events of the PMU were counted in turns, for a part of the time only"),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -71,7 +77,7 @@ FLAGS = tuple(MEANINGS)
 def trial_flags(trial: Trial, run: Run) -> int:
     """The bit mask of all flags of a trial of this run."""
     params = run.cases[trial.key.case_id]
-    return find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run))
+    return find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run), others=run.trials)
 
 
 def find_first(trial: Trial, run: Run) -> Trial | None:
@@ -81,8 +87,15 @@ def find_first(trial: Trial, run: Run) -> Trial | None:
     return next(same, None) if trial.profile else None
 
 
-def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure, *, first: Trial | None = None) -> int:
-    """The same, when the balance and the first boot's trial are known."""
+def find_flags(
+    trial: Trial,
+    params: Mapping[str, Any],
+    closure: Closure,
+    *,
+    first: Trial | None = None,
+    others: Sequence[Trial] = (),
+) -> int:
+    """The same, when the balance, the first boot's trial and those of the run are known."""
     timed = not is_counted(params)
     raised = {
         "failed": trial.status != "ok",
@@ -94,6 +107,7 @@ def find_flags(trial: Trial, params: Mapping[str, Any], closure: Closure, *, fir
         "not_returned": closure.lost_on_the_way > LOST_SHARE * closure.accepted,
         "boots_differ": first is not None and _tested_rows(trial, params) != _tested_rows(first, params),
         "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
+        **surrounding_flags(trial, others, timed=timed),
         **_program_flags(trial.dut, params),
         **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
     }

@@ -79,7 +79,8 @@ def view_trial(trial: Trial, run: Run) -> TrialView:
     params = run.cases[trial.key.case_id]
     closure = close_trial(trial, run)
     rate = None if is_counted(params) else trial_rate(trial, params)
-    return TrialView(trial, rate, closure, find_flags(trial, params, closure, first=find_first(trial, run)))
+    flags = find_flags(trial, params, closure, first=find_first(trial, run), others=run.trials)
+    return TrialView(trial, rate, closure, flags)
 
 
 def why_no_figure(view: RunView, case_id: str) -> str:
