@@ -14,10 +14,10 @@
 /*
  * Send the frame that the program was given, in the name of a CPU. The kernel gives these programs
  * the same pages again and does not restore what the receiver wrote into them, so addresses are
- * written anew; the receivers of this project change nothing else.
+ * written anew; `headers`: the fields, too, that a load balancer and a checksum change.
  */
 static __always_inline int send_frame(struct xdp_md *ctx, struct record *records, __u32 cpu,
-				      const volatile struct generate_knobs *knobs)
+				      const volatile struct generate_knobs *knobs, _Bool headers)
 {
 	struct record *record = &records[(cpu & (RECORD_CPUS - 1)) * RECORDS_ONE_QUEUE];
 	void *data_end = (void *)(long)ctx->data_end;
@@ -29,6 +29,12 @@ static __always_inline int send_frame(struct xdp_md *ctx, struct record *records
 		return count_in(record, XDP_ABORTED);
 	for (int i = 0; i < 6; i++)
 		macs[i] = knobs->macs[i];
+	if (headers) {
+		ip->daddr = knobs->daddr;
+		ip->check = knobs->ip_check;
+		udp->dest = knobs->dport;
+		udp->check = 0;
+	}
 	if (knobs->flows > 1)
 		udp->source = bpf_htons(knobs->first_port +
 					(__u32)record->packets[XDP_REDIRECT] % knobs->flows);

@@ -9,5 +9,11 @@ struct record records[RECORD_CPUS * RECORDS_ONE_QUEUE];
 SEC("xdp")
 int generate_live(struct xdp_md *ctx)
 {
-	return send_frame(ctx, records, bpf_get_smp_processor_id(), &knobs);
+	return send_frame(ctx, records, bpf_get_smp_processor_id(), &knobs, 0);
+}
+
+SEC("xdp")
+int generate_live_restored(struct xdp_md *ctx)
+{
+	return send_frame(ctx, records, bpf_get_smp_processor_id(), &knobs, 1);
 }

@@ -20,8 +20,7 @@ static __always_inline int is_due(struct pace *pace)
 }
 
 /* A frame that is dropped comes back at once, as the next one: dropping is waiting. */
-SEC("xdp")
-int generate_paced(struct xdp_md *ctx)
+static __always_inline int pace_frame(struct xdp_md *ctx, _Bool headers)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct pace *pace = &paced.paces[cpu & (RECORD_CPUS - 1)];
@@ -31,5 +30,17 @@ int generate_paced(struct xdp_md *ctx)
 	if (pace->seen - pace->next > pace->late)
 		pace->late = pace->seen - pace->next;
 	pace->next += knobs.step;
-	return send_frame(ctx, paced.records, cpu, &knobs.frame);
+	return send_frame(ctx, paced.records, cpu, &knobs.frame, headers);
+}
+
+SEC("xdp")
+int generate_paced(struct xdp_md *ctx)
+{
+	return pace_frame(ctx, 0);
+}
+
+SEC("xdp")
+int generate_paced_restored(struct xdp_md *ctx)
+{
+	return pace_frame(ctx, 1);
 }

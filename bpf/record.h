@@ -46,6 +46,9 @@ struct generate_knobs {
 	__u16 macs[6]; /* destination and source, as on the wire */
 	__u16 flows;
 	__u16 first_port; /* host order; flow i has source port first_port + i */
+	__u32 daddr;      /* these three, as on the wire, are for programs that write them anew */
+	__u16 ip_check;
+	__u16 dport;
 };
 
 /* A frame is due every `step`: times in ns << PACE_SHIFT, or rates would be rounded. */

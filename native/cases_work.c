@@ -33,6 +33,15 @@
 		XSK(l2fwd, touch, ROLE_FORWARD)
 
 const struct test_case cases_work[] = {
-	SINK(mem), SINK(csum), SINK(fw), FORWARD(mem), FORWARD(csum), FORWARD(lb), FORWARD(lbfw),
+	SINK(mem),
+	SINK(csum),
+	SINK(fw),
+	FORWARD(mem),
+	FORWARD(csum),
+	FORWARD(lb),
+	FORWARD(lbfw),
+	/* XDP drops, the application balances the rest. */
+	CASE("xdpxsk.l2fwd", ROLE_FORWARD, lbfw, SECTION_XSK,
+	     .program = PROGRAM(xsk_l2fwd_fw, xsk_l2fwd_fw), .app = &xsk_l2fwd_lb),
 };
 const size_t cases_work_len = sizeof(cases_work) / sizeof(cases_work[0]);

@@ -5,6 +5,7 @@
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
+#include <stddef.h>
 #include <string.h>
 
 static uint16_t checksum(const void *header, size_t len)
@@ -19,6 +20,17 @@ static uint16_t checksum(const void *header, size_t len)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum += sum >> 16;
 	return ~sum;
+}
+
+uint16_t frame_ip_check(const struct frame_spec *spec)
+{
+	uint8_t frame[FRAME_LEN_MAX];
+	uint16_t check;
+
+	frame_fill(spec, frame);
+	memcpy(&check, frame + sizeof(struct ethhdr) + offsetof(struct iphdr, check),
+	       sizeof(check));
+	return check;
 }
 
 void frame_fill(const struct frame_spec *spec, uint8_t *frame)

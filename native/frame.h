@@ -16,6 +16,9 @@
 #define FRAME_FLOWS_MAX (65536 - FRAME_FIRST_PORT)
 #define FRAME_SPORT_OFFSET 34
 
+/* The checksum in its IPv4 header, as on the wire. */
+uint16_t frame_ip_check(const struct frame_spec *spec);
+
 /* Write an IPv4/UDP frame of spec->frame_len bytes, flow 0. */
 void frame_fill(const struct frame_spec *spec, uint8_t *frame);
 

@@ -116,7 +116,10 @@ static int load_paced(struct generator *generator, const struct generate_knobs *
 {
 	struct paced_knobs knobs = {.frame = *frame, .step = generator->step};
 	const struct load_options options = {.knobs = &knobs, .knobs_size = sizeof(knobs)};
-	int result = loaded_create(&generator->program, program_generate_paced, &options);
+	int result = loaded_create(&generator->program,
+				   generator->spec->frame.restore ? program_generate_paced_restored
+								  : program_generate_paced,
+				   &options);
 	const struct paced *paced = (const struct paced *)generator->program.records;
 
 	for (size_t i = 0; !result && i < generator->threads_len; i++)
@@ -130,13 +133,22 @@ static int load(struct generator *generator, const struct generate_knobs *knobs)
 
 	if (generator->step)
 		return load_paced(generator, knobs);
-	return loaded_create(&generator->program, program_generate_live, &options);
+	return loaded_create(&generator->program,
+			     generator->spec->frame.restore ? program_generate_live_restored
+							    : program_generate_live,
+			     &options);
 }
 
 static int create(struct generator *generator)
 {
 	const struct frame_spec *frame = &generator->spec->frame;
-	struct generate_knobs knobs = {.flows = frame->flows, .first_port = FRAME_FIRST_PORT};
+	struct generate_knobs knobs = {
+		.flows = frame->flows,
+		.first_port = FRAME_FIRST_PORT,
+		.daddr = htonl(FRAME_ADDRESS_TO),
+		.ip_check = frame_ip_check(frame),
+		.dport = htons(FRAME_PORT),
+	};
 	int result = live_frames_try(generator->ifname);
 
 	if (result)

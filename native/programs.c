@@ -27,7 +27,11 @@ const struct object *const objects[] = {
 const size_t objects_len = sizeof(objects) / sizeof(objects[0]);
 
 const struct program *const program_generate_live = PROGRAM(generate_live, generate_live);
+const struct program *const program_generate_live_restored =
+	PROGRAM(generate_live, generate_live_restored);
 const struct program *const program_generate_paced = PROGRAM(generate_paced, generate_paced);
+const struct program *const program_generate_paced_restored =
+	PROGRAM(generate_paced, generate_paced_restored);
 const struct program *const program_count_return = PROGRAM(count_return, count_return);
 const struct program *const program_pass = PROGRAM(bare_pass, bare_pass);
 const struct program *const program_drop = PROGRAM(bare_drop, bare_drop);

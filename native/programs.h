@@ -36,7 +36,9 @@ extern const size_t objects_len;
 
 /* Programs that are no case. */
 extern const struct program *const program_generate_live;
+extern const struct program *const program_generate_live_restored;
 extern const struct program *const program_generate_paced;
+extern const struct program *const program_generate_paced_restored;
 extern const struct program *const program_count_return;
 extern const struct program *const program_pass;
 extern const struct program *const program_drop; /* without records */

@@ -100,6 +100,7 @@ struct frame_spec {
 	uint8_t src_mac[6];
 	int frame_len; /* layer 2, without FCS */
 	int flows;
+	bool restore; /* live frames: write all headers anew that a receiver may have changed */
 };
 
 struct generator_spec {

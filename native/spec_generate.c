@@ -9,7 +9,8 @@
 
 const char *const generator_names[] = {"live-frames", "af-packet", NULL};
 
-static const char *const frame_keys[] = {"dst_mac", "src_mac", "frame_len", "flows", NULL};
+static const char *const frame_keys[] = {"dst_mac", "src_mac", "frame_len",
+					 "flows",   "restore", NULL};
 
 static int parse_frame(const struct section *top, struct frame_spec *frame)
 {
@@ -27,6 +28,8 @@ static int parse_frame(const struct section *top, struct frame_spec *frame)
 				    &frame->frame_len);
 	if (!result)
 		result = read_small(&section, "flows", 1, FRAME_FLOWS_MAX, &frame->flows);
+	if (!result && json_object_get(section.object, "restore"))
+		result = read_bool(&section, "restore", &frame->restore);
 	return result;
 }
 
