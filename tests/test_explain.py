@@ -18,7 +18,7 @@ from made_trials import make_case_run
 from xdprepro import archive, bench
 from xdprepro.cases import Case
 from xdprepro.cli import main
-from xdprepro.errors import USAGE
+from xdprepro.errors import FAILED, USAGE
 from xdprepro.exact import Place, case_counts
 from xdprepro.explain import explain_table, find_changes, format_folded, is_repeating, profile_table
 from xdprepro.sample import PROFILE_SIDES, Run
@@ -345,3 +345,18 @@ def test_compare_names_the_functions_that_explain_it(sealed: Archive) -> None:
     assert (row["verdict"], row["delta_insn"], row["bound_insn"]) == ("IMPROVED", -432.5, 0.5)
     assert row["functions"] == [["clear_page_erms", -512], ["page_pool_put", 72.5], ["veth_poll", 7]]
     assert result.status == 0
+
+
+def test_runs_of_an_emulated_processor_are_not_to_be_allowed(tmp_path: Path) -> None:
+    emulated = Archive(tmp_path)
+    finger = make_guest_fingerprint("veth", guest__accel="tcg") | {"dut": {"port": {}}, "tester": {"port": {}}}
+    for run_id in (RUN_A, RUN_B):
+        emulated.add(make_case_run(DROP, [100.0, 101.0], run_id=run_id, fingerprint=finger))
+    result = emulated.run("compare", RUN_A, RUN_B, "--allow-confounded")
+    assert result.status == FAILED
+    assert "INCOMPARABLE" in result.stdout
+    assert result.stderr.splitlines() == [
+        "error: the runs are not comparable: a processor was emulated: these times are the emulator's, and say nothing "
+        "of a real one",
+        "hint: count instructions, which is what 'xdprepro run' does in guests, or use --accel kvm",
+    ]

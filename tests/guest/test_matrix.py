@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from xdprepro import archive
+from xdprepro import archive, validity
 from xdprepro.errors import FAILED, INTERRUPTED, USAGE
 from xdprepro.kernel import Kernel
 from xdprepro.sample import Run, TrialKey
@@ -83,6 +83,7 @@ def start_load() -> Iterator[None]:
 def test_second_boot_counts_what_the_first_did(twice: Run, case_id: str) -> None:
     first, second = (costs(twice, case_id, boot, "receive") for boot in (0, 1))
     assert first == second
+    assert {validity.trial_flags(trial, twice) for trial in twice.trials if trial.key.case_id == case_id} == {0}
     assert first["bpf:xdp_drop_no_tou (dut)" if case_id == DROP else "__xsk_map_redirect"] > 0
 
 

@@ -9,6 +9,7 @@ from xdprepro import archive, differences, exact_report, report
 from xdprepro import compare as comparing
 from xdprepro.cli.output import Json, note, print_json, print_tables
 from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
+from xdprepro.comparable import EMULATED, is_emulated
 from xdprepro.errors import FAILED
 from xdprepro.table import as_json as table_json
 from xdprepro.view import view_run
@@ -58,7 +59,15 @@ def compare(
     if gate:
         raise typer.Exit(result.status)
     if result.count("INCOMPARABLE"):
-        note("error: the runs are not comparable: see what differs above")
-        how = "build both kernels alike" if result.counted else "measure both on one lab with 'xdprepro run --runs 2'"
-        note(f"hint: {how}, or pass --allow-confounded")
+        _tell_incomparable(result)
         raise typer.Exit(FAILED)
+
+
+def _tell_incomparable(result: comparing.Comparison) -> None:
+    if result.timed and any(is_emulated(view.run) for view in (result.a, result.b)):
+        note(f"error: the runs are not comparable: {EMULATED}")
+        note("hint: count instructions, which is what 'xdprepro run' does in guests, or use --accel kvm")
+        return
+    note("error: the runs are not comparable: see what differs above")
+    how = "build both kernels alike" if result.counted else "measure both on one lab with 'xdprepro run --runs 2'"
+    note(f"hint: {how}, or pass --allow-confounded")
