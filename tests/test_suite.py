@@ -254,6 +254,16 @@ MISTAKES = {
         'use generator = "af-packet"',
     ),
     "sockets without a common UMEM": (GOOD + "xsk_sockets = 2", "need a shared UMEM", "add shared_umem = true"),
+    "an access list without room": (
+        GOOD.replace("xsk.rxdrop", "xdp.drop.fw") + "acl = 9\nflows = 10",
+        "an access list of 9 entries cannot have the flows that are to be dropped, of 10",
+        "set acl to the number of flows",
+    ),
+    "fewer sessions than flows": (
+        GOOD.replace("xsk.rxdrop", "xsk.l2fwd.lbfw") + "sessions = 7\nflows = 10\ndrop_share = 20",
+        "7 sessions are fewer than flows, 10",
+        "set sessions to the number of flows",
+    ),
     "a frame too long for its place": (
         GOOD + "frame_len = 3000\nxsk_frame_size = 2048",
         "frame_len 3000 does not fit into xsk_frame_size 2048",

@@ -156,7 +156,9 @@ WORK_KEYS = {
 
 
 def _work_section(case: Case, _cpus: Cpus, _queues: Sequence[int]) -> Section:
-    return {key: case.get(name) for name, key in WORK_KEYS.items() if case.has(name)}
+    section = {key: case.get(name) for name, key in WORK_KEYS.items() if case.has(name)}
+    # Tables of flows have those that are sent.
+    return section | ({"flows": case.flows} if "acl" in section or "sessions" in section else {})
 
 
 def _packet_section(case: Case, cpus: Cpus, _queues: Sequence[int]) -> Section:

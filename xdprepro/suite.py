@@ -7,16 +7,13 @@ import math
 import random
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdprepro.cases import (
-    LARGEST_IN_ONE_PAGE,
-    LARGEST_IN_SMALL,
     MAX_LINES,
     PARAMETERS,
-    SMALL_XSK_FRAME,
     Case,
     make_case,
     renamed,
@@ -24,6 +21,7 @@ from xdprepro.cases import (
 )
 from xdprepro.errors import USAGE, XdpreproError
 from xdprepro.kinds import CASE_KINDS
+from xdprepro.rules import find_contradictions
 
 MAX_CASES = 10_000  # of one suite; lists multiply, so a few lines could ask for more than any memory holds
 SHOWN_CHARS = 200  # of a value in an error message
@@ -185,65 +183,9 @@ def _expand(name: str, grid: Mapping[str, list[object]]) -> list[Case]:
 
 def _case(name: str, cell: Mapping[str, object]) -> Case:
     case = make_case({key: _check(name, key, value) for key, value in cell.items()})
-    for is_wrong, fact, hint in RULES:
-        if is_wrong(case):
-            raise _bad(name, f"{case.id}: {fact.format(case=case)}", hint.format(case=case))
+    for fact, hint in find_contradictions(case):
+        raise _bad(name, f"{case.id}: {fact}", hint)
     return case
-
-
-# What must not be, what is then said of the case, and what mends it.
-RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
-    (
-        lambda case: case.interval_s * 2 > case.measure_s,
-        "interval_s {case.interval_s} leaves fewer than two intervals in measure_s {case.measure_s}",
-        "make measure_s at least twice interval_s",
-    ),
-    (
-        lambda case: case.frame_len > LARGEST_IN_ONE_PAGE and not case.frags and case.kind.program != "tc_prog",
-        "frame_len {case.frame_len} does not fit into one page",
-        f"add frags = true where the case has it, or use {LARGEST_IN_ONE_PAGE} at most",
-    ),
-    (
-        lambda case: case.frame_len > LARGEST_IN_ONE_PAGE and case.generator == "live-frames",
-        "live frames of {case.frame_len} bytes do not fit into one page",
-        'use generator = "af-packet"',
-    ),
-    (
-        lambda case: case.load == "fixed" and not case.rate_pps,
-        "load = fixed has no rate",
-        "add rate_pps",
-    ),
-    (
-        lambda case: case.load == "closed" and case.role != "forward",
-        "load = closed waits for packets that come back, and from this case none do",
-        "use a case that forwards",
-    ),
-    (
-        lambda case: case.load == "search" and case.pass_ != "rate",
-        "pass = {case.pass_} measures no rate to search for",
-        "use load = fixed",
-    ),
-    (
-        lambda case: case.role == "ring" and case.pass_ != "rate",
-        "pass = {case.pass_} looks at what the kernel does, and a ring is in user space",
-        "leave pass away",
-    ),
-    (
-        lambda case: case.ring_batch * 8 > case.ring_size,
-        "ring_batch {case.ring_batch} is more than an eighth of ring_size {case.ring_size}",
-        "make ring_size at least eight times ring_batch",
-    ),
-    (
-        lambda case: case.xsk_sockets > 1 and not case.shared_umem,
-        "xsk_sockets = {case.xsk_sockets} on one queue need a shared UMEM",
-        "add shared_umem = true",
-    ),
-    (
-        lambda case: case.xsk_frame_size == SMALL_XSK_FRAME and case.frame_len > LARGEST_IN_SMALL and not case.frags,
-        "frame_len {case.frame_len} does not fit into xsk_frame_size {case.xsk_frame_size}",
-        "use xsk_frame_size = 4096, or frags = true",
-    ),
-)
 
 
 def _check(name: str, key: str, value: object) -> object:
