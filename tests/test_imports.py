@@ -33,6 +33,7 @@ FLOORS = {
         "differences",
         "report",
         "exact_report",
+        "passes",
     ],
     "process": ["cmd", "scratch"],
     "doors": ["archive", "provision", "guest"],

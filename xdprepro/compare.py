@@ -17,7 +17,7 @@ from xdprepro.comparable import (
 from xdprepro.exact import CountComparison, case_counts, judge
 from xdprepro.kconfig import ConfigDiff
 from xdprepro.sample import Run
-from xdprepro.stats import is_counted
+from xdprepro.stats import is_counted, measures_rate
 from xdprepro.view import CaseRates, RunView, case_rates, why_no_figure
 
 VERDICTS = ("REGRESSED", "IMPROVED", "EQUIVALENT", "INCONCLUSIVE", "EXCLUDED", "INCOMPARABLE")
@@ -62,6 +62,7 @@ class Comparison:
     cases: tuple[CaseComparison | CountComparison, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    passes: tuple[str, ...] = ()
 
     @property
     def timed(self) -> tuple[CaseComparison, ...]:
@@ -114,6 +115,8 @@ def compare(
     mismatches = check_comparable(a.run, b.run)
     known_a, known_b = _known_cases(a.run), _known_cases(b.run)
     common = [one for one in known_a if one in known_b and (one in a.run.cases or one in b.run.cases)]
+    passes = tuple(one for one in common if any(not measures_rate(view.run.cases.get(one, {})) for view in (a, b)))
+    common = [one for one in common if one not in passes]
     dimensions = find_dimensions(a.run, b.run)
     emulated = EMULATED if is_emulated(a.run) or is_emulated(b.run) else ""
     more = f"the runs differ in more than the {dimensions[0].name if dimensions else 'kernel'}"
@@ -138,6 +141,7 @@ def compare(
         mismatches=mismatches,
         cases=tuple(decided[case_id] for case_id in common),
         only_a=tuple(one for one in a.run.cases if one not in known_b),
+        passes=passes,
         only_b=tuple(one for one in b.run.cases if one not in known_a),
     )
 

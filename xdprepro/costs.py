@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdprepro import stats
 from xdprepro.cases import PARAMETERS
 from xdprepro.exact import case_counts
-from xdprepro.stats import is_counted, kind_of
+from xdprepro.stats import is_counted, kind_of, measures_rate
 from xdprepro.view import RunView, case_rates
 
 # (name of the step, case without it, case with it)
@@ -73,7 +73,8 @@ def _steps(view: RunView) -> Iterator[tuple[str, str, str]]:
 
 
 def _ids_of(view: RunView, case: str) -> Iterator[str]:
-    return (case_id for case_id, params in view.run.cases.items() if params["case"] == case)
+    cases = view.run.cases.items()
+    return (case_id for case_id, params in cases if params["case"] == case and measures_rate(params))
 
 
 def _are_alike(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -72,7 +72,7 @@ def case_table(view: RunView) -> Table:
         Column("flags", "flags", list_cell, words=True, once=True),
         Column("note", "note", words=True, once=True),
     )
-    rows = tuple(_case_row(view, case_id) for case_id in view.run.cases)
+    rows = tuple(_case_row(view, case_id) for case_id, params in view.run.cases.items() if stats.measures_rate(params))
     flags = sorted({flag for row in rows for flag in row["flags"]})
     notes = [*([EMULATED] if is_emulated(view.run) else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
     return Table("cases", "Cases", columns, rows, tuple(notes))
@@ -285,6 +285,8 @@ def _compare_notes(comparison: Comparison) -> Iterator[str]:
     for name, run in (("A", comparison.a.run), ("B", comparison.b.run)):
         if run.status != "complete":
             yield f"{name} is {run.status}: {len(run.boots)} of {run.restarts} restarts were begun"
+    if comparison.passes:
+        yield f"passes that measure no rate are not compared: {', '.join(comparison.passes)}"
     for name, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         if only:
             yield f"only in {name}: {', '.join(only)}"

@@ -91,6 +91,11 @@ def is_counted(params: Mapping[str, Any]) -> bool:
     return bool(params.get("packets"))
 
 
+def measures_rate(params: Mapping[str, Any]) -> bool:
+    """Whether the case's rate means anything: other passes look at the packets' way, which costs time."""
+    return bool(params.get("pass", "rate") == "rate")
+
+
 def sum_counters(counters: Counters, pattern: str) -> int:
     """The sum of all counters whose whole name matches the regular expression."""
     return sum(value for name, value in counters.items() if re.fullmatch(pattern, name))
