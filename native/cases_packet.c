@@ -3,6 +3,7 @@
 #include "cases_packet.h"
 
 #include "packet_app.h"
+#include "tc_app.h"
 #include "udp_app.h"
 
 #define PACKET_CASE(NAME, ROLE, OPS) \
@@ -21,6 +22,13 @@ const struct test_case cases_packet[] = {
 			.roles = ROLE_BIT(ROLE_SINK),
 			.sections = SECTION_UDP,
 			.app = &udp_ops,
+		},
+	[TC_DROP] = {.name = "tc.drop.no-touch", .roles = ROLE_BIT(ROLE_SINK), .app = &tc_ops},
+	[TC_REDIRECT] =
+		{
+			.name = "tc.redirect.swap-macs",
+			.roles = ROLE_BIT(ROLE_FORWARD),
+			.app = &tc_ops,
 		},
 };
 const size_t cases_packet_len = sizeof(cases_packet) / sizeof(cases_packet[0]);

@@ -44,7 +44,7 @@ unsigned int port_tx_queues(const struct link *link)
  * A record is found by the number of its CPU, and numbers may have gaps: how many there are is no
  * help. Only where /sys is not mounted, it has to do.
  */
-static int count_cpu_numbers(unsigned int *cpus)
+int port_cpu_numbers(unsigned int *cpus)
 {
 	FILE *file = fopen(CPUS_POSSIBLE, "re");
 	char list[4096] = "";
@@ -91,7 +91,7 @@ int port_create(struct port *port, const char *ifname, const struct program *pro
 	port->attachment.link_fd = -1;
 	result = link_read(ifname, &port->link);
 	if (!result)
-		result = count_cpu_numbers(&cpus);
+		result = port_cpu_numbers(&cpus);
 	if (!result)
 		result = check_size(&port->link, cpus);
 	chosen.one_queue = !result && port_rx_queues(&port->link) == 1;

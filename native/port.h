@@ -33,6 +33,9 @@ int port_wait_for_carrier(const struct port *port);
 /* The sources that every port has, the program's records first. */
 int port_add_sources(struct port *port, struct sampler *sampler);
 
+/* One more than the highest number of a CPU that may come: records have so many. */
+int port_cpu_numbers(unsigned int *cpus);
+
 /* Queues in use, as ethtool reports channels; those allocated where it does not. */
 unsigned int port_rx_queues(const struct link *link);
 unsigned int port_tx_queues(const struct link *link);

@@ -203,3 +203,72 @@ def test_address_of_somebody_is_left_alone(pair: Pair) -> None:
         assert addresses(pair) == ["198.18.0.2/24"]
     finally:
         run("ip", "-n", pair.dut, "address", "del", "198.18.0.2/24", "dev", "dut0")
+
+
+TC_CASES = {
+    "tc.drop.no-touch": ("sink", "TC_ACT_SHOT"),
+    "tc.redirect.swap-macs": ("forward", "TC_ACT_REDIRECT"),
+}
+
+
+def qdiscs(pair: Pair) -> list[str]:
+    """The kinds of qdiscs on dut0."""
+    return [qdisc["kind"] for qdisc in json.loads(run("tc", "-n", pair.dut, "-j", "qdisc", "show", "dev", "dut0"))]
+
+
+@pytest.mark.parametrize("case", TC_CASES)
+def test_tc_program_sees_every_frame(pair: Pair, case: str) -> None:
+    role, action = TC_CASES[case]
+    dut, tester = run_trial(pair, measure_spec(case, role, measure_s=0.1), from_ring(pair))
+    moved = dut.moved()
+    seen = total(moved, "tc_prog.", f".{action}.packets")
+    assert seen == moved["netdev.rx_packets"] > 0
+    assert seen == total(moved, "tc_prog.", ".packets")
+    assert moved["netdev.rx_packets"] + moved["netdev.rx_dropped"] == accepted(tester)
+    returned = total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets")
+    assert returned == (seen - moved["netdev.tx_dropped"] if role == "forward" else 0)
+    assert "clsact" not in qdiscs(pair)
+
+
+def test_tc_program_is_read_back(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, measure_spec("tc.drop.no-touch")) as dut:
+        told = dut.wait_for("ready")["tc"]
+        (shown,) = json.loads(run("tc", "-n", pair.dut, "-j", "filter", "show", "dev", "dut0", "ingress"))[1:]
+        assert (shown["options"]["prog"]["id"], shown["options"]["prog"]["tag"]) == (told["prog_id"], told["tag"])
+        dut.terminate()
+        assert dut.end() == 1
+    assert "clsact" not in qdiscs(pair)
+
+
+def test_tc_program_of_a_killed_agent_is_taken_away_by_the_next(pair: Pair) -> None:
+    for case, (role, _) in TC_CASES.items():
+        with start_agent(pair, pair.dut, measure_spec(case, role)) as dut:
+            dut.wait_for("ready")
+            dut.process.kill()
+            dut.process.wait()
+        assert "clsact" in qdiscs(pair)
+        run_trial(pair, measure_spec("tc.drop.no-touch", measure_s=0.1), from_ring(pair, count=10))
+        assert "clsact" not in qdiscs(pair)
+
+
+def test_tc_program_of_a_living_agent_is_left_alone(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, measure_spec("tc.drop.no-touch")) as first:
+        first.wait_for("ready")
+        with start_agent(pair, pair.dut, measure_spec("tc.drop.no-touch")) as second:
+            assert second.end() == 1
+        assert second.lines[-1]["error"]["reason"] == "another agent has a program at TC ingress"
+        first.command("finish")
+        assert first.end() == 0
+
+
+def test_clsact_of_somebody_else_is_an_error(pair: Pair) -> None:
+    run("tc", "-n", pair.dut, "qdisc", "add", "dev", "dut0", "clsact")
+    try:
+        with start_agent(pair, pair.dut, measure_spec("tc.drop.no-touch")) as dut:
+            assert dut.end() == 1
+        error = dut.lines[-1]["error"]
+        assert (error["object"], error["step"], error["reason"]) == ("dut0", "add clsact", "File exists")
+        assert error["hint"] == "somebody else's is there: 'tc qdisc del dev dut0 clsact'"
+        assert "clsact" in qdiscs(pair)
+    finally:
+        run("tc", "-n", pair.dut, "qdisc", "del", "dev", "dut0", "clsact")
