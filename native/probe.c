@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
+#include "caches.h"
 #include "error.h"
 #include "load.h"
 #include "out.h"
@@ -64,6 +65,7 @@ int probe_run(const char *ifname)
 	json_object_set_new(object, "xdp", probe_xdp(&link));
 	json_object_set_new(object, "kernel", describe_kernel());
 	json_object_set_new(object, "cpus", describe_cpus());
+	json_object_set_new(object, "caches", describe_caches());
 	json_object_set_new(object, "can", probe_can(&link));
 	return out_line(object);
 }

@@ -26,6 +26,7 @@ FLOORS = {
         "exact",
         "compare",
         "costs",
+        "working_set",
         "specs",
         "needs",
         "table",

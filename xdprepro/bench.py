@@ -22,6 +22,7 @@ from xdprepro.session import Progress, Ready, Session
 from xdprepro.specs import plan_cpus
 from xdprepro.suite import Suite
 from xdprepro.trial import read_probe
+from xdprepro.working_set import resolve_lines
 
 LARGEST_MTU = 3386  # of a frame_len of 3400
 
@@ -45,7 +46,7 @@ def prepare(lab: Lab, suite: Suite) -> Ready:
     dut, tester = read_probe(lab.dut), read_probe(lab.tester)
     for end, probe in (("DUT", dut), ("tester", tester)):
         check_port(lab, end, probe)
-    cases = {case.id: resolve_generator(case, tester) for case in suite.cases}
+    cases = {case.id: resolve_lines(resolve_generator(case, tester), dut) for case in suite.cases}
     usable, skipped = _divide(cases, dut, tester)
     if not usable:
         raise XdpreproError(

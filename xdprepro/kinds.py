@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,8 @@ class CaseKind:
     `role` is the agent's part on the DUT. `action` is what the BPF program must return, for packets that its counters
     see; `also` are further actions that belong to the case. `groups` are the parameters that it has (xdprepro.cases).
     `program` and `app` are the prefixes of the counters of its program and its application, "" for none.
-    `uses_xsk`: packets end at, or come from, an AF_XDP application, rather than in the kernel.
+    `uses_xsk`: packets end at, or come from, an AF_XDP application, rather than in the kernel. `for_others`: packets
+    have the address of no port, so that a stack drops them as soon as it sees them.
     """
 
     role: str
@@ -23,6 +25,7 @@ class CaseKind:
     app: str = ""
     also: tuple[str, ...] = ()
     uses_xsk: bool = False
+    for_others: bool = False
 
     @property
     def has_tester(self) -> bool:
@@ -119,7 +122,7 @@ def _bound_kinds() -> Iterator[tuple[str, CaseKind]]:
             yield f"xdpxsk.{op}.{touch}", CaseKind(role, action, about, LOADED | XSK, "xdp_prog", "xsk_app")
 
 
-def _xsk_kind(role: str, about: str, groups: frozenset[str] = LOADED | XSK, **more: tuple[str, ...]) -> CaseKind:
+def _xsk_kind(role: str, about: str, groups: frozenset[str] = LOADED | XSK, **more: Any) -> CaseKind:
     return CaseKind(role, "XDP_REDIRECT", about, groups, "xdp_prog", "xsk_app", uses_xsk=True, **more)
 
 
@@ -163,9 +166,9 @@ def _work_kinds() -> Iterator[tuple[str, CaseKind]]:
 
 
 LOCAL_KINDS: Mapping[str, CaseKind] = {
-    "stack.local": CaseKind("sink", "", "to the stack without any program; the stack drops", LOADED),
+    "stack.local": CaseKind("sink", "", "to the stack without any program; the stack drops", LOADED, for_others=True),
     "xsk.local.swap-macs": _xsk_kind(
-        "sink", "redirect to an AF_XDP socket, which hands to the stack through a veth pair"
+        "sink", "redirect to an AF_XDP socket, which hands to the stack through a veth pair", for_others=True
     ),
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xdprepro.cases import LARGEST_IN_ONE_PAGE, Case
+from xdprepro.working_set import missing_cache
 
 Probe = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
             if not answer["ok"]:
                 reason = answer.get("reason", "no reason given")
                 return f"{end} {probe['ifname']} (MTU {probe['mtu']}) has no {capability.replace('_', ' ')}: {reason}"
-    if reason := _missing_load(case):
+    if reason := _missing_load(case) or missing_cache(case):
         return reason
     return next((reason for find in (_missing_on_the_port, _missing_cpus) for reason in find(case, dut)), "")
 

@@ -97,7 +97,15 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
 
 
 def _frame_section(sender: Host, receiver: Host, case: Case) -> Section:
-    return {"dst_mac": receiver.mac, "src_mac": sender.mac, "frame_len": case.frame_len, "flows": case.flows}
+    mac = _other_mac(receiver.mac) if case.kind.for_others else receiver.mac
+    section = {"dst_mac": mac, "src_mac": sender.mac, "frame_len": case.frame_len, "flows": case.flows}
+    # A checksum and a load balancer write into headers.
+    return section | ({"restore": True} if case.has("iterations") or case.has("sessions") else {})
+
+
+def _other_mac(mac: str) -> str:
+    """An address that is nobody's."""
+    return f"{int(mac[:2], 16) ^ 0x04:02x}{mac[2:]}"
 
 
 def _xdp_section(case: Case, cpus: Cpus, _queues: Sequence[int]) -> Section:
