@@ -272,3 +272,55 @@ def test_clsact_of_somebody_else_is_an_error(pair: Pair) -> None:
         assert "clsact" in qdiscs(pair)
     finally:
         run("tc", "-n", pair.dut, "qdisc", "del", "dev", "dut0", "clsact")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_frames_that_find_the_ring_full_are_counted(pair: Pair, version: str) -> None:
+    tiny = packet_part(block_size=4096, blocks=2)
+    for case, role in ((f"pkt-{version}.rxdrop", "sink"), (f"pkt-{version}.l2fwd", "forward")):
+        dut, tester = run_trial(pair, measure_spec(case, role, packet=tiny, measure_s=0.1), from_ring(pair))
+        assert_all_received(dut, tester)
+        assert dut.moved()["pkt.tp_drops"] > 0
+        if role == "forward":
+            assert dut.moved()["pkt_app.tx_packets"] == dut.moved()["pkt_app.rx_packets"]
+
+
+def test_frames_that_are_longer_than_a_slot_are_not_forwarded(pair: Pair) -> None:
+    small = packet_part(frame_size=256)
+    spec = measure_spec("pkt-v2.l2fwd", "forward", packet=small, measure_s=0.1)
+    dut, tester = run_trial(pair, spec, from_ring(pair, frame_len=500, count=300))
+    moved = dut.moved()
+    assert moved["pkt_app.rx_packets"] == moved["pkt_app.tx_drops"] == 300
+    assert moved["pkt_app.tx_packets"] == total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"block_size": 1000}, "1000 is not a power of two from 4096 to 4194304"),
+        ({"frame_size": 8192, "block_size": 4096}, "8192 is not at most packet.block_size"),
+        ({"batch": 0}, "0 is not an integer from 1 to 256"),
+        ({"timeout_ms": 21}, "21 is not an integer from 1 to 20"),
+        ({"wakeup": "irq"}, '"irq" is not one of busy, poll'),
+        ({"bypass": 1}, "1 is not true or false"),
+        ({"queue": 0}, "unknown key here"),
+    ],
+)
+def test_bad_packet_section_is_named(pair: Pair, change: Line, said: str) -> None:
+    with start_agent(pair, pair.dut, measure_spec("pkt-v3.rxdrop", packet=packet_part(**change))) as dut:
+        assert dut.end() == 2
+    assert said in dut.lines[-1]["error"]["reason"]
+
+
+def test_frame_that_no_slot_holds_is_an_error(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, sending(pair, "v2", count=1, frame_len=250, frame_size=256)) as dut:
+        assert dut.end() == 2
+    assert "250 is not at most" in dut.lines[-1]["error"]["reason"]
+
+
+def test_program_on_the_port_is_not_part_of_the_case(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as other:
+        other.wait_for("ready")
+        with start_agent(pair, pair.dut, measure_spec("pkt-v2.rxdrop", packet=packet_part())) as dut:
+            assert dut.end() == 1
+    assert "is attached, and the case has none" in dut.lines[-1]["error"]["reason"]
