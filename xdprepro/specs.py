@@ -9,6 +9,7 @@ from xdprepro.cases import LARGE_XSK_FRAME, LARGEST_IN_SMALL, SMALL_XSK_FRAME, C
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 
+OTHER_MAC_BIT = 0x04  # of the first byte
 DISCARD_PORT = 9  # where the frames of the generators go
 Section = dict[str, Any]
 
@@ -97,15 +98,15 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
 
 
 def _frame_section(sender: Host, receiver: Host, case: Case) -> Section:
-    mac = _other_mac(receiver.mac) if case.kind.for_others else receiver.mac
-    section = {"dst_mac": mac, "src_mac": sender.mac, "frame_len": case.frame_len, "flows": case.flows}
-    # A checksum and a load balancer write into headers.
-    return section | ({"restore": True} if case.has("iterations") or case.has("sessions") else {})
+    dst_mac = _not_quite(receiver.mac) if ".local" in case.case else receiver.mac
+    frame = {"dst_mac": dst_mac, "src_mac": sender.mac, "frame_len": case.frame_len, "flows": case.flows}
+    # Pages of live frames come again as they were left, and these works write more than addresses.
+    return frame | ({"restore": True} if case.has("iterations") or case.has("sessions") else {})
 
 
-def _other_mac(mac: str) -> str:
-    """An address that is nobody's."""
-    return f"{int(mac[:2], 16) ^ 0x04:02x}{mac[2:]}"
+def _not_quite(mac: str) -> str:
+    """Another unicast address, for which the stack drops what it gets."""
+    return f"{int(mac[:2], 16) ^ OTHER_MAC_BIT:02x}{mac[2:]}"
 
 
 def _xdp_section(case: Case, cpus: Cpus, _queues: Sequence[int]) -> Section:
