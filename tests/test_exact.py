@@ -154,6 +154,19 @@ def test_a_step_costs_the_difference_of_two_cases() -> None:
     trials = [*make_boot(DROP), *make_boot(READ, more(("bpf:xdp_drop_no_tou (dut)", "receive"), 7))]
     [cost] = count_costs(view_run(make_counted_run(trials, [DROP, READ])))
     assert (cost.name, cost.delta_insn) == ("read the Ethernet header", 7)
+    assert cost.bound == (0.5, "half an instruction")
+
+
+def test_a_step_is_as_sure_as_the_boots_of_its_cases_agree() -> None:
+    other = make_boot(READ, more(("bpf:xdp_drop_no_tou (dut)", "receive"), 9), boot=1)
+    trials = [*make_boot(DROP), *make_boot(READ, more(("bpf:xdp_drop_no_tou (dut)", "receive"), 7)), *other]
+    [cost] = count_costs(view_run(make_counted_run(trials, [DROP, READ])))
+    assert (cost.delta_insn, cost.bound) == (8, (2, f"the boots of {case_id(READ)} differ by as much"))
+
+
+def test_a_step_to_a_socket_is_counted_though_its_time_is_not() -> None:
+    steps = [(one.without, one.with_) for one in count_costs(view_run(make_counted_run(make_boot(DROP), [DROP, XSK])))]
+    assert steps == [(case_id(DROP), case_id(XSK))]
 
 
 def test_a_step_without_a_figure_says_whose() -> None:

@@ -25,7 +25,7 @@ from made_trials import OUTSIDE, make_case_run, make_fingerprint, make_run, make
 from xdprepro import differences, exact_report, report
 from xdprepro.cases import Case
 from xdprepro.compare import VERDICTS, Comparison, compare
-from xdprepro.costs import COSTS, case_costs
+from xdprepro.costs import COSTS, COUNTED_COSTS, case_costs
 from xdprepro.exact import case_counts
 from xdprepro.explain import explain_table, profile_table
 from xdprepro.kinds import CASE_KINDS
@@ -195,7 +195,7 @@ KEYS: dict[str, Sequence[str]] = {
         *("case_id", "figure", "receive", "app", "generator", "rest", "total", "boots", "spread", "boots_agree"),
         *("mode", "sent_by", "packets", "flags", "note"),
     ),
-    "count_costs": ("cost", "without", "with", "delta_insn", "note"),
+    "count_costs": ("cost", "without", "with", "delta_insn", "bound_insn", "bound_by", "note"),
     "windows": (
         *("case_id", "boot", "trial", "slot", "status", "packets", "receive", "app", "generator", "rest", "total"),
         *("accepted", "accounted", "usable", "flags", "note"),
@@ -314,7 +314,7 @@ def test_closure_table_adds_up() -> None:
 
 
 def test_costs_are_differences_of_known_cases() -> None:
-    assert {case for _, *pair in COSTS for case in pair} <= CASE_KINDS.keys()
+    assert {case for _, *pair in (*COSTS, *COUNTED_COSTS) for case in pair} <= CASE_KINDS.keys()
 
 
 def run_of(ns: dict[Case, Sequence[float]]) -> Run:

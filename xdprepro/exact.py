@@ -190,10 +190,10 @@ class Bound(NamedTuple):
     reason: str
 
 
-def find_bound(a: CaseCounts, b: CaseCounts) -> Bound:
+def find_bound(a: CaseCounts, b: CaseCounts, *, names: tuple[str, str] = ("A", "B")) -> Bound:
     """The largest of: half an instruction, what boots of one kernel differ in, what a send costs once."""
     found = [Bound(MIN_BOUND, "half an instruction")]
-    for name, counts in (("A", a), ("B", b)):
+    for name, counts in zip(names, (a, b), strict=True):
         found.append(Bound(counts.spread, f"the boots of {name} differ by as much"))
         found.append(Bound(counts.once_per_packet, f"what a send costs {name} once, over the packets"))
     return max(found, key=lambda one: one.insn)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdprepro.compare import VERDICTS, Comparison
-from xdprepro.costs import count_costs
+from xdprepro.costs import CountCost, count_costs
 from xdprepro.exact import MIN_BOUND, UNSEEN, CaseCounts, CountComparison, case_counts
 from xdprepro.explain import REP_NOTE, find_changes, is_repeating
 from xdprepro.report import find_trial_reasons, generator_used, mode_obtained
@@ -115,13 +115,24 @@ def count_cost_table(view: RunView) -> Table:
         Column("without", "from", words=True),
         Column("with", "to", words=True),
         Column("delta_insn", "insn/packet", CHANGE),
+        Column("bound_insn", "sure to", digits_cell(2)),
+        Column("bound_by", "as", words=True, once=True),
         Column("note", "note", words=True, once=True),
     )
-    rows = tuple(
-        {"cost": one.name, "without": one.without, "with": one.with_, "delta_insn": one.delta_insn, "note": one.note}
-        for one in count_costs(view)
-    )
+    rows = tuple(map(_count_cost_row, count_costs(view)))
     return Table("count_costs", "Costs: instructions per packet between two cases", columns, rows)
+
+
+def _count_cost_row(one: CountCost) -> dict[str, Any]:
+    return {
+        "cost": one.name,
+        "without": one.without,
+        "with": one.with_,
+        "delta_insn": one.delta_insn,
+        "bound_insn": one.bound.insn if one.bound else None,
+        "bound_by": one.bound.reason if one.bound else None,
+        "note": one.note,
+    }
 
 
 def window_table(view: RunView, case_id: str) -> Table:
