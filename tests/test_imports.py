@@ -35,6 +35,7 @@ FLOORS = {
         "report",
         "exact_report",
         "passes",
+        "rings",
     ],
     "process": ["cmd", "scratch"],
     "doors": ["archive", "provision", "guest"],
