@@ -32,7 +32,6 @@ struct test_case {
 	unsigned int roles; /* those it may have */
 	unsigned int sections;
 	const struct program *program; /* NULL: none is attached */
-	const struct program *spread;  /* in its place, where a queue has several sockets */
 	enum egress egress;
 	const struct app_ops *app; /* NULL: packets end in the kernel */
 	const struct work *work;   /* NULL: none */

@@ -6,7 +6,7 @@
 #define CASE(text, role, ...) \
 	{.name = text, .roles = ROLE_BIT(role), .sections = SECTION_XSK, __VA_ARGS__}
 
-#define TO_SOCKETS .program = PROGRAM(xsk_rxdrop, xsk_rxdrop)
+#define TO_SOCKETS .program = PROGRAM(xsk_redirect, xsk_redirect)
 
 /* XDP decides, by the program of the case without sockets; the application finds nothing. */
 #define BESIDE_SOCKETS(op, touch) \

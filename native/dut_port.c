@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "dut_port.h"
 
+#include "error.h"
+
 static int find_egress(const struct spec *spec, struct link *egress)
 {
 	return link_read(spec->egress_ifname[0] ? spec->egress_ifname : spec->ifname, egress);
@@ -23,13 +25,42 @@ static int create_work(const struct spec *spec, struct load_options *options,
 	return work_create(work, spec->test_case->work, &spec->work);
 }
 
+static const struct program spread_program = {&object_xsk_redirect, "xsk_spread"};
+
+/* Several sockets of a queue want a program that takes them in turn. */
+static const struct program *choose_program(const struct spec *spec)
+{
+	const struct program *program = spec->test_case->program;
+	bool redirects = program && program->object == &object_xsk_redirect;
+
+	return redirects && spec->xsk.sockets > 1 ? &spread_program : program;
+}
+
+static struct spread_knobs make_spread(const struct spec *spec)
+{
+	int sockets = spec->xsk.sockets;
+
+	return (struct spread_knobs){
+		.sockets_mask = sockets - 1,
+		.sockets_shift = sockets ? __builtin_ctz(sockets) : 0,
+	};
+}
+
+static int check_sockets(const struct port *port, const struct spec *spec)
+{
+	if (spec->xsk.sockets <= 1 || !loaded_has_map(&port->program, "sockets"))
+		return 0;
+	return fail_usage("spec", "xsk.sockets", "%d is not 1, as the program of %s has one",
+			  spec->xsk.sockets, spec->test_case->name);
+}
+
 int dut_port_create(struct port *port, struct link *egress, const struct spec *spec)
 {
 	const struct test_case *test_case = spec->test_case;
 	struct redirect_knobs redirect;
-	struct spread_knobs spread;
+	struct spread_knobs spread = make_spread(spec);
 	struct load_options options = {0};
-	const struct program *program = test_case->program;
+	const struct program *program = choose_program(spec);
 	struct work_state *work;
 	int result = find_egress(spec, egress);
 
@@ -43,17 +74,16 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 		options.knobs = &redirect;
 		options.knobs_size = sizeof(redirect);
 	}
-	if (spec->xsk.sockets > 1 && test_case->spread) {
-		spread = (struct spread_knobs){spec->xsk.sockets - 1,
-					       __builtin_ctz(spec->xsk.sockets)};
+	if (program != test_case->program) {
 		options.knobs = &spread;
 		options.knobs_size = sizeof(spread);
-		program = test_case->spread;
 	}
 	if (spec->xsk.frags)
 		options.flags |= BPF_F_XDP_HAS_FRAGS;
 	result = port_create(port, spec->ifname, program, &options);
 	port->work = work;
+	if (!result && program == test_case->program)
+		result = check_sockets(port, spec);
 	if (!result)
 		result = fill_maps(port, egress, spec);
 	if (result)

@@ -9,6 +9,7 @@
 #include "caches.h"
 #include "error.h"
 #include "load.h"
+#include "napi_settings.h"
 #include "out.h"
 #include "port.h"
 
@@ -53,6 +54,9 @@ int probe_run(const char *ifname)
 	struct link link;
 	json_t *object;
 	int result = link_read(ifname, &link);
+
+	if (!result)
+		result = napi_settings_mend(ifname);
 
 	if (result) {
 		json_decref(absent);

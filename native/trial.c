@@ -7,6 +7,7 @@
 #include "command.h"
 #include "error.h"
 #include "load.h"
+#include "napi_settings.h"
 #include "out.h"
 #include "thread.h"
 
@@ -69,6 +70,7 @@ int trial_run(void)
 	case ROLE_RING:
 		return ring_run(&spec);
 	default:
-		return dut_run(&spec);
+		result = napi_settings_mend(spec.ifname);
+		return result ? result : dut_run(&spec);
 	}
 }

@@ -2,9 +2,11 @@
 #include "xsk.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "error.h"
@@ -61,8 +63,6 @@ static int hint_bind(int result, const char *ifname, int queue_id, const struct 
 				 "the driver of %s has no zero-copy here: set bind_mode "
 				 "copy",
 				 ifname);
-	case ENETDOWN:
-		return fail_hint(result, "ip link set dev %s up", ifname);
 	case EINVAL:
 		return hint_invalid(result, ifname, queue_id, spec);
 	case EPERM:
@@ -79,50 +79,83 @@ static int fail_bind(int err, const char *name)
 	return fail(err, name, "bind");
 }
 
-static int bind_socket(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
+/* The rings of a queue belong to its first socket. */
+static int create_rings(struct xsk *xsk, const struct xsk_spec *spec)
 {
 	struct xsk_queue *queue = xsk->queue;
-	struct xsk_socket_config config = {
-		.rx_size = spec->ring_rx,
-		.tx_size = spec->ring_tx,
-		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
-	};
-	int err;
+	int result = xsk_ring_create_cons(&xsk->rx, &xsk->rx_mapping, xsk->fd, XSK_RX,
+					  spec->ring_rx, xsk->name);
 
-	config.bind_flags = spec->bind_mode == BIND_ZERO_COPY ? XDP_ZEROCOPY : XDP_COPY;
-	if (xsk->asks)
-		config.bind_flags |= XDP_USE_NEED_WAKEUP;
-	if (spec->frags)
-		config.bind_flags |= XDP_USE_SG;
-	err = -xsk_socket__create_shared(&xsk->socket, ifname, queue->queue_id, queue->umem->handle,
-					 &xsk->rx, xsk->sends ? &xsk->tx : NULL, &queue->fill,
-					 &queue->completion, &config);
-	return err ? fail_bind(err, xsk->name) : 0;
-}
-
-/* A UMEM whose first socket could not be bound is half set up, so that each try starts anew. */
-static int try_bind(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
-{
-	struct umem *umem = xsk->queue->umem;
-	bool first = !umem->handle;
-	int result = first ? umem_register(umem, spec, xsk->name, xsk->queue) : 0;
-
-	if (result)
-		return result;
-	result = bind_socket(xsk, ifname, spec);
-	if (result && first)
-		umem_unregister(umem);
+	if (!result && xsk->sends)
+		result = xsk_ring_create_prod(&xsk->tx, &xsk->tx_mapping, xsk->fd, XSK_TX,
+					      spec->ring_tx, xsk->name);
+	if (!result && queue->fd < 0)
+		result = xsk_ring_create_prod(&queue->fill, &queue->fill_mapping, xsk->fd, XSK_FILL,
+					      spec->ring_fill, xsk->name);
+	if (!result && queue->fd < 0)
+		result = xsk_ring_create_cons(&queue->completion, &queue->completion_mapping,
+					      xsk->fd, XSK_COMPLETION, spec->ring_completion,
+					      xsk->name);
 	return result;
 }
 
-static int bind_patiently(struct xsk *xsk, const char *ifname, const struct xsk_spec *spec)
+static __u16 make_flags(const struct xsk *xsk, const struct xsk_spec *spec)
+{
+	__u16 flags = spec->bind_mode == BIND_ZERO_COPY ? XDP_ZEROCOPY : XDP_COPY;
+
+	if (xsk->asks)
+		flags |= XDP_USE_NEED_WAKEUP;
+	return spec->frags ? flags | XDP_USE_SG : flags;
+}
+
+/* A socket that shares memory takes the flags of the one that it shares it with. */
+static int bind_socket(struct xsk *xsk, int ifindex, const struct xsk_spec *spec)
+{
+	const struct xsk_queue *queue = xsk->queue;
+	bool shares = queue->umem->fd != xsk->fd;
+	const struct sockaddr_xdp address = {
+		.sxdp_family = AF_XDP,
+		.sxdp_flags = shares ? XDP_SHARED_UMEM : make_flags(xsk, spec),
+		.sxdp_ifindex = ifindex,
+		.sxdp_queue_id = queue->queue_id,
+		.sxdp_shared_umem_fd = queue->fd >= 0 ? queue->fd : queue->umem->fd,
+	};
+
+	if (bind(xsk->fd, (const struct sockaddr *)&address, sizeof(address)))
+		return fail_bind(errno, xsk->name);
+	return 0;
+}
+
+/* What was made for a socket that could not be bound is half set up: each try starts anew. */
+static int try_bind(struct xsk *xsk, int ifindex, const struct xsk_spec *spec)
+{
+	struct xsk_queue *queue = xsk->queue;
+	int result = 0;
+
+	xsk->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (xsk->fd < 0)
+		return fail(errno, xsk->name, "socket");
+	if (queue->umem->fd < 0)
+		result = umem_register(queue->umem, spec, xsk->name, xsk->fd);
+	if (!result)
+		result = create_rings(xsk, spec);
+	if (!result)
+		result = bind_socket(xsk, ifindex, spec);
+	if (result)
+		xsk_destroy(xsk);
+	else if (queue->fd < 0)
+		queue->fd = xsk->fd;
+	return result;
+}
+
+static int bind_patiently(struct xsk *xsk, int ifindex, const struct xsk_spec *spec)
 {
 	int64_t deadline_ns = now_ns() + BIND_BUDGET_NS;
 	int64_t backoff_ns = NS_PER_MS;
 	int result;
 
 	for (;;) {
-		result = try_bind(xsk, ifname, spec);
+		result = try_bind(xsk, ifindex, spec);
 		if (result != -EBUSY || now_ns() + backoff_ns > deadline_ns)
 			break;
 		sleep_ns(backoff_ns);
@@ -175,14 +208,12 @@ int xsk_create(struct xsk *xsk, const char *ifname, struct xsk_queue *queue, siz
 	xsk->queue = queue;
 	xsk->area = queue->umem->area;
 	xsk->batch = spec->batch;
-	xsk->asks = spec->wakeup != WAKEUP_IRQ;
-	xsk->fd = -1;
-	set_names(xsk, ifname, number, spec);
 	xsk->sends = sends;
-	result = bind_patiently(xsk, ifname, spec);
+	xsk->asks = spec->wakeup != WAKEUP_IRQ;
+	set_names(xsk, ifname, number, spec);
+	result = bind_patiently(xsk, if_nametoindex(ifname), spec);
 	if (result)
 		return hint_bind(result, ifname, queue->queue_id, spec);
-	xsk->fd = xsk_socket__fd(xsk->socket);
 	if (spec->wakeup == WAKEUP_BUSY_POLL)
 		result = prefer_busy_poll(xsk, spec);
 	if (result)
@@ -192,8 +223,18 @@ int xsk_create(struct xsk *xsk, const char *ifname, struct xsk_queue *queue, siz
 
 void xsk_destroy(struct xsk *xsk)
 {
-	xsk_socket__delete(xsk->socket);
-	xsk->socket = NULL;
+	struct xsk_queue *queue = xsk->queue;
+
+	xsk_ring_unmap(&xsk->rx_mapping);
+	xsk_ring_unmap(&xsk->tx_mapping);
+	if (queue->fd < 0 || queue->fd == xsk->fd) {
+		xsk_ring_unmap(&queue->fill_mapping);
+		xsk_ring_unmap(&queue->completion_mapping);
+		queue->fd = -1;
+	}
+	if (queue->umem->fd == xsk->fd)
+		queue->umem->fd = -1;
+	close(xsk->fd);
 }
 
 int xsk_fill(struct xsk_queue *queue, const char *name, uint64_t frames, int frame_size)

@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <xdp/xsk.h>
-
 #include "counters.h"
 #include "spec.h"
+#include "xsk_ring.h"
 
 /* Of kernel headers since 6.6. */
 #ifndef XDP_USE_SG
@@ -26,15 +25,18 @@ struct umem {
 	uint8_t *area;
 	size_t area_size; /* registered; what is mapped may end later */
 	size_t mapped_size;
-	struct xsk_umem *handle; /* NULL: not registered */
+	int fd; /* the socket that registered it; -1: none has */
 };
 
 /* What the sockets of one queue have in common. */
 struct xsk_queue {
 	struct xsk_ring_prod fill;
 	struct xsk_ring_cons completion;
+	struct xsk_mapping fill_mapping;
+	struct xsk_mapping completion_mapping;
 	struct umem *umem;
 	int queue_id;
+	int fd;                /* its first socket; -1: none is bound */
 	uint32_t outstanding;  /* descriptors handed over to be sent, and not given back yet */
 	uint64_t frames_start; /* where in the UMEM the queue's frames begin */
 };
@@ -80,22 +82,20 @@ struct xsk {
 	uint32_t last_len;
 	uint32_t flow; /* of the next packet */
 	struct xsk_counters counters;
-	struct xsk_socket *socket;
+	struct xsk_mapping rx_mapping;
+	struct xsk_mapping tx_mapping;
 	int fd;
 	unsigned int bind_retries;
 	char name[64];   /* "dut0 queue 0", for messages */
 	char prefix[16]; /* "q0", of counters */
 };
 
-/*
- * Map memory for the frames of so many sockets. It is registered with the first socket, because
- * after a bind that failed both have to be made anew.
- */
+/* Map memory for the frames of so many sockets. */
 int umem_create(struct umem *umem, const struct xsk_spec *spec, const char *name, size_t sockets);
 void umem_destroy(struct umem *umem);
-int umem_register(struct umem *umem, const struct xsk_spec *spec, const char *name,
-		  struct xsk_queue *queue);
-void umem_unregister(struct umem *umem);
+
+/* Register it with a socket, which has to live as long as all others that have frames in it. */
+int umem_register(struct umem *umem, const struct xsk_spec *spec, const char *name, int fd);
 
 /*
  * Bind a socket. A queue that is busy is tried again for a while: the kernel gives a queue back

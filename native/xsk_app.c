@@ -50,6 +50,7 @@ static void set_up_queue(struct xsk_app *app, size_t i)
 	uint64_t size = (uint64_t)spec->frames * spec->frame_size * spec->sockets;
 
 	app->queues[i].queue_id = spec->queues[i];
+	app->queues[i].fd = -1;
 	app->queues[i].umem = &app->umems[spec->shared_umem ? 0 : i];
 	app->queues[i].frames_start = spec->shared_umem ? i * size : 0;
 }

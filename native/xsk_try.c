@@ -3,7 +3,7 @@
 
 int xsk_try(const char *ifname, const struct xsk_spec *spec)
 {
-	struct xsk_queue queue = {.queue_id = 0};
+	struct xsk_queue queue = {.queue_id = 0, .fd = -1};
 	json_t *object = NULL;
 	struct umem umem;
 	struct xsk xsk;

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "error.h"
 #include "load.h"
@@ -60,14 +62,13 @@ static int map_huge(struct umem *umem, const char *name)
 
 int umem_create(struct umem *umem, const struct xsk_spec *spec, const char *name, size_t sockets)
 {
-	*umem = (struct umem){.area_size = sockets * spec->frames * spec->frame_size};
+	*umem = (struct umem){.fd = -1, .area_size = sockets * spec->frames * spec->frame_size};
 	umem->mapped_size = umem->area_size;
 	return spec->huge_pages ? map_huge(umem, name) : map(umem, name, 0);
 }
 
 void umem_destroy(struct umem *umem)
 {
-	umem_unregister(umem);
 	if (umem->area)
 		munmap(umem->area, umem->mapped_size);
 	umem->area = NULL;
@@ -85,27 +86,18 @@ static int fail_register(int err, const struct umem *umem, const char *name)
 	return result;
 }
 
-int umem_register(struct umem *umem, const struct xsk_spec *spec, const char *name,
-		  struct xsk_queue *queue)
+int umem_register(struct umem *umem, const struct xsk_spec *spec, const char *name, int fd)
 {
-	const struct xsk_umem_config config = {
-		.fill_size = spec->ring_fill,
-		.comp_size = spec->ring_completion,
-		.frame_size = spec->frame_size,
-		.flags = spec->unaligned ? XDP_UMEM_UNALIGNED_CHUNK_FLAG : 0,
-	};
-	int err = -xsk_umem__create(&umem->handle, umem->area, umem->area_size, &queue->fill,
-				    &queue->completion, &config);
+	struct xdp_umem_reg area;
 
-	if (!err)
-		return 0;
-	umem->handle = NULL;
-	return fail_register(err, umem, name);
-}
-
-void umem_unregister(struct umem *umem)
-{
-	if (umem->handle)
-		xsk_umem__delete(umem->handle);
-	umem->handle = NULL;
+	/* What is padding here is a member that newer kernels look at. */
+	memset(&area, 0, sizeof(area));
+	area.addr = (uintptr_t)umem->area;
+	area.len = umem->area_size;
+	area.chunk_size = spec->frame_size;
+	area.flags = spec->unaligned ? XDP_UMEM_UNALIGNED_CHUNK_FLAG : 0;
+	if (setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &area, sizeof(area)))
+		return fail_register(errno, umem, name);
+	umem->fd = fd;
+	return 0;
 }

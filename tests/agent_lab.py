@@ -226,3 +226,26 @@ def run_trial(pair: Pair, dut_line: Line, tester_line: Line) -> tuple[Agent, Age
         assert tester.end() == 0, tester.lines[-1]
         assert dut.end() == 0, dut.lines[-1]
         return dut, tester
+
+
+def run_transmit(pair: Pair, dut_line: Line, **changes: Any) -> tuple[Agent, Agent]:
+    """A whole trial in which dut0 sends and tester0 drops; both agents end well."""
+    tester_line = measure_spec("xdp.drop.no-touch", **{"ifname": "tester0", "measure_s": 0.1, **changes})
+    with ExitStack() as stack:
+        tester = stack.enter_context(start_agent(pair, pair.tester, tester_line))
+        tester.wait_for("ready")
+        dut = stack.enter_context(start_agent(pair, pair.dut, dut_line))
+        dut.wait_for("ready")
+        tester.command("go")
+        dut.command("go")
+        dut.wait_for("measured")
+        dut.command("stop")
+        dut.wait_for("drained")
+        tester.wait_for("measured")
+        tester.command("stop")
+        tester.wait_for("drained")
+        dut.command("finish")
+        tester.command("finish")
+        assert dut.end() == 0, dut.lines[-1]
+        assert tester.end() == 0, tester.lines[-1]
+        return dut, tester

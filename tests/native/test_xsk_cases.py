@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""AF_XDP applications: every packet is accounted for, in each way of waking and each layout of memory."""
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_lab import (
+    CPU_PACKETS,
+    CPU_SAMPLER,
+    Agent,
+    Line,
+    Pair,
+    generate_spec,
+    make_pair,
+    measure_spec,
+    run,
+    run_transmit,
+    run_trial,
+    start_agent,
+    total,
+    xsk_part,
+)
+
+pytestmark = pytest.mark.netns
+
+WAKEUPS = ("irq", "need-wakeup", "poll", "busy-poll")
+RECEIVERS = ("xsk.rxdrop", "xsk.rxdrop.swap-macs")
+COUNT = 3000
+# Sizes and layouts that differ from the usual, each by itself.
+LAYOUTS: dict[str, Line] = {
+    "large frames": {"frame_size": 4096, "frames": 1024},
+    "unaligned": {"unaligned": True, "frame_size": 3008},
+    "shared": {"shared_umem": True},
+    "four sockets": {"shared_umem": True, "sockets": 4, "frames": 512},
+    "two threads": {"app_cpus": [CPU_SAMPLER, CPU_PACKETS]},
+    "smallest rings": {"ring_rx": 64, "ring_tx": 64, "ring_fill": 64, "ring_completion": 64, "frames": 128},
+    "odd batch": {"batch": 7},
+    "batch of a ring": {"batch": 2048},
+}
+DEFER, FLUSH = "napi_defer_hard_irqs", "gro_flush_timeout"
+# Runs in a namespace: sends frames given in hexadecimal, and prints as many as it is told to, of those that come.
+TALK = """
+import json, socket, sys
+ifname, frames, count = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as port:
+    port.bind((ifname, 0))
+    port.settimeout(10)
+    print("ready", flush=True)
+    for frame in frames:
+        port.send(bytes.fromhex(frame))
+    came = []
+    while len(came) < count:
+        frame, (_, _, kind, *_) = port.recvfrom(9216)
+        if kind != socket.PACKET_OUTGOING:
+            came.append(frame.hex())
+    print(json.dumps(came))
+"""
+
+
+@pytest.fixture(scope="module")
+def pair(agent: Path, root_user: None) -> Iterator[Pair]:
+    with make_pair(agent) as made:
+        yield made
+
+
+def set_mtu(pair: Pair, size: int) -> None:
+    for netns, ifname in ((pair.dut, "dut0"), (pair.tester, "tester0")):
+        run("ip", "-n", netns, "link", "set", ifname, "mtu", str(size))
+
+
+@contextmanager
+def mtu(pair: Pair, size: int) -> Iterator[None]:
+    """Both ports at another MTU."""
+    set_mtu(pair, size)
+    try:
+        yield
+    finally:
+        set_mtu(pair, 1500)
+
+
+def receive_spec(case: str, **changes: Any) -> Line:
+    return measure_spec(case, measure_s=0.1, xsk=xsk_part(**changes))
+
+
+def forward_spec(**changes: Any) -> Line:
+    return measure_spec("xsk.l2fwd.swap-macs", "forward", measure_s=0.1, xsk=xsk_part(**changes))
+
+
+def transmit_spec(pair: Pair, *, count: int = COUNT, frame_len: int = 60, flows: int = 1, **changes: Any) -> Line:
+    frame = {"dst_mac": pair.tester_mac, "src_mac": pair.dut_mac, "frame_len": frame_len, "flows": flows}
+    spec = measure_spec("xsk.txonly", "transmit", measure_s=0.1, xsk=xsk_part(**changes))
+    return spec | {"count": count, "frame": frame}
+
+
+def assert_all_received(dut: Agent, tester: Agent, *, frame_len: int = 60) -> int:
+    """Every frame that was redirected is the application's, or a loss that the socket counted; how many it got."""
+    moved = dut.moved()
+    received = total(moved, "xsk_app.", ".rx_packets")
+    lost = total(moved, "xsk.", ".rx_dropped") + total(moved, "xsk.", ".rx_ring_full")
+    redirected = total(moved, "xdp_prog.", ".XDP_REDIRECT.packets")
+    assert redirected == total(tester.moved(), "generator.cpu", ".packets") - tester.moved()["netdev.tx_dropped"] > 0
+    assert received + lost == redirected
+    assert total(moved, "xsk_app.", ".rx_bytes") == received * frame_len
+    return received
+
+
+def assert_all_sent(dut: Agent, tester: Agent, *, frame_len: int = 60) -> int:
+    """Every frame that was handed over came to the tester's program, or found its ring full; how many they were."""
+    moved = dut.moved()
+    sent = total(moved, "xsk_app.", ".tx_packets")
+    assert total(moved, "xsk_app.", ".tx_bytes") == sent * frame_len
+    assert total(moved, "xsk.", ".tx_invalid_descs") == 0
+    assert total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets") == sent - moved["netdev.tx_dropped"]
+    for name in (name for name in moved if name.startswith("xsk_rings.") and name.endswith(".tx_producer")):
+        assert moved[name] == moved[name.replace("producer", "consumer")]
+    return sent
+
+
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+@pytest.mark.parametrize("case", RECEIVERS)
+def test_receiver_accounts_for_every_frame(pair: Pair, case: str, wakeup: str) -> None:
+    spec = receive_spec(case, wakeup=wakeup)
+    dut, tester = run_trial(pair, spec, generate_spec(pair, count=COUNT, frame_len=61))
+    assert assert_all_received(dut, tester, frame_len=61) > 0
+    assert "xsk_rings.q0.tx_producer" not in dut.edge("end")
+
+
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+def test_forwarder_accounts_for_every_frame(pair: Pair, wakeup: str) -> None:
+    dut, tester = run_trial(pair, forward_spec(wakeup=wakeup), generate_spec(pair, count=COUNT))
+    assert assert_all_received(dut, tester) == assert_all_sent(dut, tester) > 0
+
+
+@pytest.mark.parametrize("flows", [1, 3])
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+def test_sender_accounts_for_every_frame(pair: Pair, wakeup: str, flows: int) -> None:
+    dut, tester = run_transmit(pair, transmit_spec(pair, wakeup=wakeup, flows=flows, frame_len=61))
+    assert assert_all_sent(dut, tester, frame_len=61) == COUNT
+    assert total(dut.moved(), "xsk_app.", ".completions") == COUNT
+    assert [line for line in dut.lines if "stopped" in line] == [{"stopped": True}]
+
+
+def test_sender_without_a_count_sends_until_the_stop(pair: Pair) -> None:
+    dut, tester = run_transmit(pair, transmit_spec(pair, count=0))
+    assert assert_all_sent(dut, tester) == total(dut.moved(), "xsk_app.", ".completions") > 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_loses_nothing_on_the_way_in(pair: Pair, layout: str) -> None:
+    dut, tester = run_trial(pair, receive_spec("xsk.rxdrop", **LAYOUTS[layout]), generate_spec(pair, count=COUNT))
+    assert assert_all_received(dut, tester) > 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_loses_nothing_there_and_back(pair: Pair, layout: str) -> None:
+    dut, tester = run_trial(pair, forward_spec(**LAYOUTS[layout]), generate_spec(pair, count=COUNT))
+    assert assert_all_received(dut, tester) == assert_all_sent(dut, tester) > 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_loses_nothing_on_the_way_out(pair: Pair, layout: str) -> None:
+    dut, tester = run_transmit(pair, transmit_spec(pair, flows=3, **LAYOUTS[layout]))
+    assert assert_all_sent(dut, tester) == COUNT
+
+
+def test_sockets_of_a_queue_take_packets_in_turn(pair: Pair) -> None:
+    spec = receive_spec("xsk.rxdrop", shared_umem=True, sockets=4, queues=[0, 1])
+    dut, tester = run_trial(pair, spec, generate_spec(pair, count=1000))
+    assert assert_all_received(dut, tester) == 1000
+    moved = dut.moved()
+    counts = {moved[f"xsk_app.q{queue}.s{n}.rx_packets"] for queue in (0, 1) for n in range(4)}
+    assert counts == {0, 250}
+
+
+@pytest.mark.parametrize("count", [1, 3, 63, 65])
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+def test_frames_that_fill_no_batch_are_not_kept(pair: Pair, wakeup: str, count: int) -> None:
+    dut, tester = run_trial(pair, forward_spec(wakeup=wakeup, batch=256), generate_spec(pair, count=count))
+    assert assert_all_received(dut, tester) == assert_all_sent(dut, tester) == count
+
+
+@pytest.mark.parametrize("outstanding", [1, 5])
+@pytest.mark.parametrize("wakeup", WAKEUPS)
+def test_closed_loop_goes_round(pair: Pair, wakeup: str, outstanding: int) -> None:
+    # As few frames as there can be, so that each is needed again.
+    spec = forward_spec(wakeup=wakeup, frames=64, ring_fill=64)
+    tester_line = generate_spec(pair, generator="af-packet", count=500, closed_loop=outstanding, batch=1)
+    dut, tester = run_trial(pair, spec, tester_line)
+    assert assert_all_sent(dut, tester) == 500
+    assert total(tester.moved(), "generator.", ".timeouts") == 0
+
+
+@pytest.mark.parametrize("frame_len", [4096, 9000])
+def test_packets_of_several_pieces_are_whole(pair: Pair, frame_len: int) -> None:
+    tester_line = generate_spec(pair, generator="af-packet", count=500, frame_len=frame_len)
+    with mtu(pair, 9000):
+        dut, tester = run_trial(pair, forward_spec(frags=True), tester_line)
+    received = assert_all_received(dut, tester, frame_len=frame_len)
+    assert received == assert_all_sent(dut, tester, frame_len=frame_len) > 0
+    assert total(dut.moved(), "xsk_rings.", ".rx_consumer") >= received * -(-frame_len // 2048)
+
+
+@pytest.mark.parametrize("case", ["xdpxsk.drop.no-touch", "xdpxsk.tx.swap-macs"])
+def test_program_beside_a_socket_decides(pair: Pair, case: str) -> None:
+    role, action = ("forward", "XDP_TX") if ".tx." in case else ("sink", "XDP_DROP")
+    spec = measure_spec(case, role, measure_s=0.1, xsk=xsk_part())
+    dut, tester = run_trial(pair, spec, generate_spec(pair, count=COUNT))
+    moved = dut.moved()
+    assert total(moved, "xdp_prog.", f".{action}.packets") == COUNT
+    assert total(moved, "xsk_app.", ".rx_packets") == 0
+    assert total(moved, "xsk_app.", ".empty_polls") > 0
+    if role == "forward":
+        assert total(tester.moved(), "xdp_prog.", ".XDP_DROP.packets") == COUNT - moved["netdev.tx_dropped"]
+
+
+def test_skb_mode_feeds_sockets(pair: Pair) -> None:
+    spec = receive_spec("xsk.rxdrop", queues=[0]) | {"attach_mode": "skb"}
+    tester_line = generate_spec(pair, generator="af-packet", count=COUNT)
+    dut, tester = run_trial(pair, spec, tester_line)
+    assert assert_all_received(dut, tester) > 0
+
+
+def test_rings_are_filled_before_the_first_packet(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, transmit_spec(pair, frames=2048, ring_tx=512)) as dut:
+        ready = dut.wait_for("ready")
+        edge = dut.edge("start")
+    # A quarter of the frames is for sending, as the TX ring holds no more.
+    assert (edge["xsk_rings.q0.fill_producer"], edge["xsk_rings.q0.tx_producer"]) == (1536, 0)
+    assert [ready["xsk"][0][f"ring_{name}"] for name in ("rx", "tx", "fill", "completion")] == [2048, 512, 2048, 2048]
+
+
+def talk(netns: str, ifname: str, frames: list[str], count: int) -> list[str]:
+    return ["ip", "netns", "exec", netns, sys.executable, "-c", TALK, ifname, json.dumps(frames), str(count)]
+
+
+def swapped(frame: str) -> str:
+    return frame[12:24] + frame[:12] + frame[24:]
+
+
+@pytest.mark.parametrize("layout", ["aligned", "unaligned"])
+def test_frames_come_back_swapped_and_otherwise_the_same(pair: Pair, layout: str) -> None:
+    made = random.Random(1)
+    frames = [made.randbytes(size).hex() for size in (60, 61, 64, 999, 1514)]
+    # A group address would not come back: no port sends from one.
+    frames = ["02" + frame[2:12] + "02" + frame[14:] for frame in frames]
+    spec = forward_spec(**(LAYOUTS["unaligned"] if layout == "unaligned" else {})) | {"attach_mode": "skb"}
+    with start_agent(pair, pair.dut, spec) as dut:
+        dut.wait_for("ready")
+        said = run(*talk(pair.tester, "tester0", frames, len(frames)))
+    assert json.loads(said.splitlines()[1]) == [swapped(frame) for frame in frames]
+
+
+def test_sender_takes_the_flows_in_turn(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, transmit_spec(pair, count=0, flows=3, queues=[0])) as dut:
+        dut.wait_for("ready")
+        dut.command("go")
+        said = run(*talk(pair.tester, "tester0", [], 7))
+    frames = [bytes.fromhex(frame) for frame in json.loads(said.splitlines()[1])]
+    ports = [int.from_bytes(frame[34:36], "big") for frame in frames]
+    first = ports[0] - 1024
+    assert ports == [1024 + (first + i) % 3 for i in range(7)]
+    assert {frame[:34] + frame[36:] for frame in frames} == {frames[0][:34] + frames[0][36:]}
+    assert frames[0][:6].hex(":") == pair.tester_mac
+
+
+def read_settings(pair: Pair) -> list[int]:
+    paths = [f"/sys/class/net/dut0/{name}" for name in (DEFER, FLUSH)]
+    return [int(text) for text in run("ip", "netns", "exec", pair.dut, "cat", *paths).split()]
+
+
+@pytest.fixture
+def own_settings(pair: Pair) -> Iterator[list[int]]:
+    """Settings of somebody who uses the port, other than the kernel's and ours."""
+    for values in ((1, 10000), (0, 0)):
+        for name, value in zip((DEFER, FLUSH), values, strict=True):
+            where = f"/sys/class/net/dut0/{name}"
+            run("ip", "netns", "exec", pair.dut, "sh", "-c", f"echo {value} >{where}")
+        if values[0]:
+            yield list(values)
+
+
+BUSY_POLL = {"wakeup": "busy-poll", "queues": [0]}
+
+
+def test_settings_of_busy_polling_are_told_and_put_back(pair: Pair, own_settings: list[int]) -> None:
+    spec = receive_spec("xsk.rxdrop", **BUSY_POLL)
+    with start_agent(pair, pair.dut, spec) as dut:
+        assert dut.wait_for("ready")["napi"] == {DEFER: 2, FLUSH: 200000}
+        assert read_settings(pair) == [2, 200000]
+        dut.command("finish")
+        assert dut.end() == 0
+    assert read_settings(pair) == own_settings
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_puts_settings_back(pair: Pair, own_settings: list[int], number: signal.Signals) -> None:
+    with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", **BUSY_POLL)) as dut:
+        dut.wait_for("ready")
+        dut.process.send_signal(number)
+        assert dut.end() == 1
+    assert read_settings(pair) == own_settings
+
+
+@pytest.mark.parametrize("mender", ["trial", "probe"])
+def test_settings_of_a_killed_agent_are_put_back_by_the_next(pair: Pair, own_settings: list[int], mender: str) -> None:
+    with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", **BUSY_POLL)) as dut:
+        dut.wait_for("ready")
+        dut.process.kill()
+        dut.process.wait()
+    assert read_settings(pair) == [2, 200000]
+    if mender == "probe":
+        run("ip", "netns", "exec", pair.dut, str(pair.agent), "probe", "dut0")
+    else:
+        with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as dut:
+            dut.wait_for("ready")
+    assert read_settings(pair) == own_settings
+
+
+def test_settings_of_a_living_agent_are_left_alone(pair: Pair, own_settings: list[int]) -> None:
+    with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", **BUSY_POLL)) as dut:
+        dut.wait_for("ready")
+        run("ip", "netns", "exec", pair.dut, str(pair.agent), "probe", "dut0")
+        assert read_settings(pair) == [2, 200000]
+
+
+def test_what_somebody_set_meanwhile_stays(pair: Pair, own_settings: list[int]) -> None:
+    with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", **BUSY_POLL)) as dut:
+        dut.wait_for("ready")
+        run("ip", "netns", "exec", pair.dut, "sh", "-c", f"echo 77 >/sys/class/net/dut0/{FLUSH}")
+        dut.command("finish")
+        assert dut.end() == 0
+    assert read_settings(pair) == [own_settings[0], 77]
+
+
+@contextmanager
+def huge_pages(count: int) -> Iterator[None]:
+    """So many huge pages more, or none at all."""
+    setting = Path("/proc/sys/vm/nr_hugepages")
+    before = setting.read_text()
+    setting.write_text(str(count))
+    try:
+        yield
+    finally:
+        setting.write_text(before)
+
+
+def test_memory_of_huge_pages(pair: Pair) -> None:
+    with huge_pages(8):
+        spec = forward_spec(huge_pages=True, shared_umem=True, frames=512, queues=[0, 1])
+        dut, tester = run_trial(pair, spec, generate_spec(pair, count=COUNT))
+    assert assert_all_received(dut, tester) == assert_all_sent(dut, tester) > 0
+
+
+ERRORS: dict[str, tuple[Line, tuple[str, str, str], str]] = {
+    "zero-copy on veth": (
+        {"bind_mode": "zero-copy"},
+        ("dut0 queue 0", "bind", "Operation not supported"),
+        "the driver of dut0 has no zero-copy here: set bind_mode copy",
+    ),
+    "a queue that is not there": (
+        {"queues": [0, 5]},
+        ("dut0 queue 5", "bind", "Invalid argument"),
+        "dut0 has 2 queues, counted from 0: set queues, or see 'ethtool -l dut0'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_bind_that_fails_says_what_would_mend_it(pair: Pair, name: str) -> None:
+    changes, what, hint = ERRORS[name]
+    with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", **changes)) as dut:
+        error = dut.wait_for("error")["error"]
+        assert dut.end() == 1
+    assert ((error["object"], error["step"], error["reason"]), error["hint"]) == (what, hint)
+
+
+def test_missing_huge_pages_are_an_error_with_the_setting(pair: Pair) -> None:
+    with huge_pages(0), start_agent(pair, pair.dut, receive_spec("xsk.rxdrop", huge_pages=True)) as dut:
+        error = dut.wait_for("error")["error"]
+    assert (error["object"], error["step"], error["reason"]) == ("dut0", "allocate UMEM", os.strerror(12))
+    assert error["hint"] == "2 free huge pages of 2048 KiB are needed: sysctl -w vm.nr_hugepages=2"
+
+
+@pytest.mark.parametrize(
+    ("frame_len", "reason"),
+    [
+        (1515, "1515 is not at most 1514, the MTU of dut0 plus 14"),
+        (4000, "4000 is not at most 2048, which is xsk.frame_size; xsk.frags takes several"),
+    ],
+)
+def test_frames_that_cannot_be_sent_are_refused(pair: Pair, frame_len: int, reason: str) -> None:
+    size = 9000 if frame_len == 4000 else 1500
+    with mtu(pair, size), start_agent(pair, pair.dut, transmit_spec(pair, frame_len=frame_len)) as dut:
+        error = dut.wait_for("error")["error"]
+        assert dut.end() == 2
+    assert (error["object"], error["step"], error["reason"]) == ("spec", "frame.frame_len", reason)
