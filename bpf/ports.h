@@ -2,7 +2,10 @@
 #ifndef XDPREPRO_PORTS_H
 #define XDPREPRO_PORTS_H
 
-/* The devmap of the programs that redirect through one: slot 0 is the port, set by the agent. */
+/*
+ * The devmap of the programs that redirect through one. The agent sets its slots: one, or for
+ * copies as many as it makes bigger.
+ */
 
 #include "program.h"
 

@@ -13,17 +13,24 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* In one load: of a packed member clang makes two. */
+static __always_inline __be16 read_proto(const struct ethhdr *eth)
+{
+	return *(const __be16 *)((const void *)eth + 2 * ETH_ALEN);
+}
+
+/* Four bytes and two of each: the fewest loads and stores. */
 static __always_inline void swap_macs(struct ethhdr *eth)
 {
-	__u16 *p = (__u16 *)eth;
-	__u16 dst[3] = {p[0], p[1], p[2]};
+	__u32 *dst = (void *)eth->h_dest, *src = (void *)eth->h_source;
+	__u16 *dst_end = (void *)(dst + 1), *src_end = (void *)(src + 1);
+	__u32 start = *dst;
+	__u16 end = *dst_end;
 
-	p[0] = p[3];
-	p[1] = p[4];
-	p[2] = p[5];
-	p[3] = dst[0];
-	p[4] = dst[1];
-	p[5] = dst[2];
+	*dst = *src;
+	*dst_end = *src_end;
+	*src = start;
+	*src_end = end;
 }
 
 static __always_inline int count_in(struct record *record, int action)

@@ -42,6 +42,14 @@ struct spread_knobs {
 	__u32 sockets_shift;
 };
 
+#define CPUS_MAX 256
+
+/* CPUs to hand packets to, `len` of them. */
+struct cpus_knobs {
+	__u32 len;
+	__u32 cpus[CPUS_MAX];
+};
+
 struct generate_knobs {
 	__u16 macs[6]; /* destination and source, as on the wire */
 	__u16 flows;

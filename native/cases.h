@@ -15,7 +15,13 @@ enum role { ROLE_SINK, ROLE_FORWARD, ROLE_TRANSMIT, ROLE_GENERATE, ROLE_RING };
 #define ROLE_BIT(role) (1u << (role))
 
 /* How a program learns the port to send to. */
-enum egress { EGRESS_NONE, EGRESS_KNOB, EGRESS_MAP };
+enum egress {
+	EGRESS_NONE,
+	EGRESS_KNOB,
+	EGRESS_MAP,
+	EGRESS_SLOTS, /* of the map, as many as the spec's `fanout` */
+	EGRESS_CPUS,  /* CPUs of a second map; the port of their program, if any, is in the first */
+};
 
 /* The sections that a spec has, one bit each; spec.c has the key and the parser of each. */
 enum {
@@ -35,6 +41,7 @@ struct test_case {
 	enum egress egress;
 	const struct app_ops *app; /* NULL: packets end in the kernel */
 	const struct work *work;   /* NULL: none */
+	bool load_bytes;           /* its object has the program NAME_load_bytes too */
 	bool bare;                 /* a limit to compare with, without counters; not for suites */
 };
 

@@ -15,7 +15,7 @@
 
 #define IN_PROGRAM(op, touch) .program = PROGRAM(xdp_##touch, xdp_##op##_##touch)
 
-#define XDP(op, touch, role) CASE("xdp." #op, role, touch, 0, IN_PROGRAM(op, touch))
+#define XDP(op, touch, role) CASE("xdp." #op, role, touch, SECTION_XDP, IN_PROGRAM(op, touch))
 
 /* The same program, and an application that finds nothing. */
 #define BOUND(op, touch, role) \

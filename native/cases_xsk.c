@@ -10,14 +10,14 @@
 
 /* XDP decides, by the program of the case without sockets; the application finds nothing. */
 #define BESIDE_SOCKETS(op, touch) \
-	.program = PROGRAM(xdp_##op##_##touch, xdp_##op##_##touch), .app = &xsk_rxdrop
+	.program = PROGRAM(xdp_##op, xdp_##op##_##touch), .app = &xsk_rxdrop
 
 const struct test_case cases_xsk[] = {
 	CASE("xsk.rxdrop", ROLE_SINK, TO_SOCKETS, .app = &xsk_rxdrop),
 	CASE("xsk.rxdrop.swap-macs", ROLE_SINK, TO_SOCKETS, .app = &xsk_rxdrop_swap_macs),
 	CASE("xsk.l2fwd.swap-macs", ROLE_FORWARD, TO_SOCKETS, .app = &xsk_l2fwd_swap_macs),
 	/* Some drivers have queues for AF_XDP only while a program is attached. */
-	CASE("xsk.txonly", ROLE_TRANSMIT, .program = PROGRAM(xdp_pass_no_touch, xdp_pass_no_touch),
+	CASE("xsk.txonly", ROLE_TRANSMIT, .program = PROGRAM(xdp_pass, xdp_pass_no_touch),
 	     .app = &xsk_txonly),
 	CASE("xdpxsk.drop.no-touch", ROLE_SINK, BESIDE_SOCKETS(drop, no_touch)),
 	CASE("xdpxsk.tx.swap-macs", ROLE_FORWARD, BESIDE_SOCKETS(tx, swap_macs)),

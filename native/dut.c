@@ -11,6 +11,7 @@
 #include "observers.h"
 #include "out.h"
 #include "trial.h"
+#include "xdp_case.h"
 
 struct dut {
 	const struct spec *spec;
@@ -91,6 +92,8 @@ static int describe_app(const struct dut *dut, json_t **ready)
 	result = observers_describe(&dut->observers, &dut->port, *ready);
 	if (!result && dut->app)
 		result = dut->ops->describe(dut->app, *ready);
+	if (!result)
+		result = xdp_case_describe(&dut->port.program, dut->spec, *ready);
 	if (!result && dut->port.work)
 		json_object_set_new(*ready, "work",
 				    work_describe(dut->port.work, &dut->port.program));

@@ -2,6 +2,7 @@
 #include "dut_port.h"
 
 #include "error.h"
+#include "xdp_case.h"
 
 static int find_egress(const struct spec *spec, struct link *egress)
 {
@@ -10,8 +11,10 @@ static int find_egress(const struct spec *spec, struct link *egress)
 
 static int fill_maps(struct port *port, const struct link *egress, const struct spec *spec)
 {
-	if (spec->test_case->egress == EGRESS_MAP)
-		return loaded_set_map(&port->program, "ports", 0, egress->ifindex);
+	int result = xdp_case_fill_maps(&port->program, spec, egress);
+
+	if (result)
+		return result;
 	return port->work ? work_fill_maps(port->work, &port->program) : 0;
 }
 
@@ -60,6 +63,7 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 	struct redirect_knobs redirect;
 	struct spread_knobs spread = make_spread(spec);
 	struct load_options options = {0};
+	struct xdp_case xdp_case;
 	const struct program *program = choose_program(spec);
 	struct work_state *work;
 	int result = find_egress(spec, egress);
@@ -80,7 +84,11 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 	}
 	if (spec->xsk.frags)
 		options.flags |= BPF_F_XDP_HAS_FRAGS;
-	result = port_create(port, spec->ifname, program, &options);
+	if (test_case->sections & SECTION_XDP)
+		xdp_case_choose(&xdp_case, spec, &options);
+	result = port_create(port, spec->ifname,
+			     test_case->sections & SECTION_XDP ? &xdp_case.program : program,
+			     &options);
 	port->work = work;
 	if (!result && program == test_case->program)
 		result = check_sockets(port, spec);

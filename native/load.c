@@ -30,7 +30,7 @@ unsigned long long load_memlock_kib(void)
 	return limit.rlim_cur / 1024;
 }
 
-static int fail_load(int err, const char *name)
+static int fail_load(int err, const char *name, const char *needs)
 {
 	int result = fail(err, name, "load");
 
@@ -39,6 +39,8 @@ static int fail_load(int err, const char *name)
 			  "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; kernels "
 			  "before 5.11 also want room in RLIMIT_MEMLOCK, which is %llu KiB",
 			  load_memlock_kib());
+	if (err == EINVAL && needs)
+		fail_hint(result, "%s", needs);
 	/* They copy the first value of .bss by way of kmalloc(). */
 	if (err == ENOMEM)
 		fail_hint(result, "kernels before 5.15 want 2 MiB in one piece: run 'sysctl -w "
@@ -62,24 +64,36 @@ static int set_knobs(struct bpf_object *object, const struct program *program,
 }
 
 /* libbpf maps .bss only for skeletons, so it is done here. */
+static int map_area(const struct bpf_map *map, const struct program *program,
+		    const struct record **records, size_t *size)
+{
+	void *area;
+
+	*size = bpf_map__value_size(map);
+	if (*size % (RECORD_CPUS * sizeof(struct record)))
+		return fail_because(0, program->name, "map counters", "unexpected %s",
+				    bpf_map__name(map));
+	area = mmap(NULL, *size, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
+	if (area == MAP_FAILED)
+		return fail(errno, program->name, "map counters");
+	*records = area;
+	return 0;
+}
+
 static int map_records(struct loaded *loaded, const struct program *program)
 {
 	struct bpf_map *bss = bpf_object__find_map_by_name(loaded->object, ".bss");
-	size_t size;
-	void *area;
+	int result = bss ? map_area(bss, program, &loaded->records, &loaded->records_size) : 0;
 
-	if (!bss)
-		return 0;
-	size = bpf_map__value_size(bss);
-	if (size % (RECORD_CPUS * sizeof(struct record)))
-		return fail_because(0, program->name, "map counters", "unexpected .bss");
-	area = mmap(NULL, size, PROT_READ, MAP_SHARED, bpf_map__fd(bss), 0);
-	if (area == MAP_FAILED)
-		return fail(errno, program->name, "map counters");
-	loaded->records = area;
-	loaded->records_size = size;
-	loaded->records_per_cpu = size / (RECORD_CPUS * sizeof(struct record));
-	return 0;
+	loaded->records_per_cpu = loaded->records_size / (RECORD_CPUS * sizeof(struct record));
+	return result;
+}
+
+static int map_remote(struct loaded *loaded, const struct program *program)
+{
+	struct bpf_map *bss = bpf_object__find_map_by_name(loaded->object, ".bss.remote");
+
+	return bss ? map_area(bss, program, &loaded->remote, &loaded->remote_size) : 0;
 }
 
 static struct bpf_program *find_program(struct loaded *loaded, const char *name)
@@ -109,6 +123,7 @@ static int choose_programs(struct loaded *loaded, const struct program *program,
 	if (!other)
 		return fail_result();
 	bpf_program__set_autoload(other, true);
+	bpf_program__set_flags(other, options->flags);
 	return 0;
 }
 
@@ -135,11 +150,13 @@ int loaded_create(struct loaded *loaded, const struct program *program,
 		goto destroy;
 	result = bpf_object__load(loaded->object);
 	if (result) {
-		result = fail_load(-result, program->name);
+		result = fail_load(-result, program->name, options->needs);
 		goto destroy;
 	}
 	loaded->fd = bpf_program__fd(entry);
 	result = map_records(loaded, program);
+	if (!result && options->also)
+		result = map_remote(loaded, program);
 	if (result)
 		goto destroy;
 	return 0;
@@ -152,6 +169,8 @@ void loaded_destroy(struct loaded *loaded)
 {
 	if (loaded->records)
 		munmap((void *)loaded->records, loaded->records_size);
+	if (loaded->remote)
+		munmap((void *)loaded->remote, loaded->remote_size);
 	bpf_object__close(loaded->object);
 	memset(loaded, 0, sizeof(*loaded));
 	loaded->fd = -1;
@@ -162,16 +181,29 @@ bool loaded_has_map(const struct loaded *loaded, const char *map)
 	return loaded->object && bpf_object__find_map_by_name(loaded->object, map);
 }
 
-int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
-		   unsigned int value)
+int loaded_also_fd(const struct loaded *loaded, const char *name)
+{
+	struct bpf_program *also = bpf_object__find_program_by_name(loaded->object, name);
+
+	return also ? bpf_program__fd(also) : fail_because(0, name, "find", "no such program");
+}
+
+int loaded_set_element(const struct loaded *loaded, const char *map, unsigned int key,
+		       const void *value)
 {
 	int fd = bpf_object__find_map_fd_by_name(loaded->object, map);
 
 	if (fd < 0)
 		return fail(-fd, map, "find map");
-	if (bpf_map_update_elem(fd, &key, &value, BPF_ANY))
+	if (bpf_map_update_elem(fd, &key, value, BPF_ANY))
 		return fail(errno, map, "update map");
 	return 0;
+}
+
+int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
+		   unsigned int value)
+{
+	return loaded_set_element(loaded, map, key, &value);
 }
 
 void format_tag(const struct bpf_prog_info *info, char *text, size_t size)

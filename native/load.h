@@ -21,6 +21,8 @@ struct loaded {
 	const struct record *records; /* mapped .bss; NULL for a bare program */
 	size_t records_size;
 	unsigned int records_per_cpu;
+	const struct record *remote; /* of programs on other CPUs; NULL: there are none */
+	size_t remote_size;
 };
 
 /* What a program is loaded with; all zero is fine for one without knobs. */
@@ -32,7 +34,8 @@ struct load_options {
 	/* Called with the context before the load, to set the sizes of maps; NULL: none. */
 	int (*prepare)(const void *context, struct bpf_object *object);
 	const void *context;
-	bool one_queue; /* the port has one receive queue */
+	bool one_queue;    /* the port has one receive queue */
+	const char *needs; /* said where the kernel refuses it as invalid; NULL: nothing */
 };
 
 int loaded_create(struct loaded *loaded, const struct program *program,
@@ -41,7 +44,14 @@ void loaded_destroy(struct loaded *loaded);
 
 bool loaded_has_map(const struct loaded *loaded, const char *map);
 
-/* Set one element of a map of 32-bit keys and values. */
+/* The descriptor of the second program that was loaded; a failure where there is none. */
+int loaded_also_fd(const struct loaded *loaded, const char *name);
+
+/* Set one element of a map with 32-bit keys. */
+int loaded_set_element(const struct loaded *loaded, const char *map, unsigned int key,
+		       const void *value);
+
+/* The same with a 32-bit value. */
 int loaded_set_map(const struct loaded *loaded, const char *map, unsigned int key,
 		   unsigned int value);
 

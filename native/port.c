@@ -104,8 +104,10 @@ int port_create(struct port *port, const char *ifname, const struct program *pro
 	result = records_create(&port->records, &port->program, cpus,
 				port->link.rx_queues < MAX_QUEUES ? port->link.rx_queues
 								  : MAX_QUEUES);
+	if (!result && port->program.remote)
+		result = records_create_remote(&port->remote, &port->program, cpus);
 	if (result)
-		loaded_destroy(&port->program);
+		port_destroy(port);
 	return result;
 }
 
@@ -113,6 +115,7 @@ void port_destroy(struct port *port)
 {
 	attachment_destroy(&port->attachment);
 	records_destroy(&port->records);
+	records_destroy(&port->remote);
 	loaded_destroy(&port->program);
 	work_destroy(port->work);
 	port->work = NULL;
@@ -152,6 +155,10 @@ int port_add_sources(struct port *port, struct sampler *sampler)
 	if (!bare)
 		sampler_add(sampler, (struct source){"xdp_prog", records_take, records_read,
 						     &port->records, .cheap = true});
+	if (port->program.remote)
+		sampler_add(sampler,
+			    (struct source){"xdp_remote", records_take, records_read_remote,
+					    &port->remote, .cheap = true});
 	/* Without records nothing else counts the packets while they come. */
 	sampler_add(sampler, (struct source){"netdev", netdev_take, netdev_read, &port->link,
 					     .cheap = bare});

@@ -16,6 +16,7 @@ struct port {
 	struct loaded program;
 	struct attachment attachment;
 	struct records records;
+	struct records remote;   /* of its packets on other CPUs */
 	struct work_state *work; /* what is done with its packets; NULL: nothing */
 };
 

@@ -14,19 +14,38 @@ static const char *const action_names[] = {"XDP_ABORTED", "XDP_DROP", "XDP_PASS"
 
 #define ACTIONS (int)(sizeof(action_names) / sizeof(action_names[0]))
 
-int records_create(struct records *records, const struct loaded *loaded, unsigned int cpus,
-		   unsigned int rxqs)
+static int create(struct records *records)
 {
-	unsigned int per_cpu = loaded->records_per_cpu;
-	size_t size = sizeof(*records->taken) * cpus * per_cpu;
+	size_t size = sizeof(*records->taken) * records->cpus * records->per_cpu;
 
-	*records = (struct records){.records = loaded->records, .per_cpu = per_cpu, .cpus = cpus};
-	records->rxqs = per_cpu == RECORDS_ONE_QUEUE ? 1 : rxqs;
 	records->taken = aligned_alloc(_Alignof(struct record), size);
 	if (!records->taken)
 		return fail(ENOMEM, "records", "create");
 	memset(records->taken, 0, size);
 	return 0;
+}
+
+int records_create(struct records *records, const struct loaded *loaded, unsigned int cpus,
+		   unsigned int rxqs)
+{
+	*records = (struct records){
+		.records = loaded->records,
+		.per_cpu = loaded->records_per_cpu,
+		.cpus = cpus,
+		.rxqs = loaded->records_per_cpu == RECORDS_ONE_QUEUE ? 1 : rxqs,
+	};
+	return create(records);
+}
+
+int records_create_remote(struct records *records, const struct loaded *loaded, unsigned int cpus)
+{
+	*records = (struct records){
+		.records = loaded->remote,
+		.per_cpu = RECORDS_ONE_QUEUE,
+		.cpus = cpus,
+		.rxqs = 1,
+	};
+	return create(records);
 }
 
 void records_destroy(struct records *records)
@@ -89,5 +108,26 @@ int records_read(const void *context, struct counters *counters)
 		for (unsigned int rxq = 0; !result && rxq < records->rxqs; rxq++)
 			result = read_record(&records->taken[cpu * records->per_cpu + rxq], cpu,
 					     rxq, counters);
+	return result;
+}
+
+static int read_remote(const struct record *taken, unsigned int cpu, struct counters *counters)
+{
+	int result = 0;
+
+	for (int action = 0; !result && action < ACTIONS; action++)
+		if (taken->packets[action])
+			result = counters_set(counters, taken->packets[action], "cpu%u.%s.packets",
+					      cpu, action_names[action]);
+	return result;
+}
+
+int records_read_remote(const void *context, struct counters *counters)
+{
+	const struct records *records = context;
+	int result = 0;
+
+	for (unsigned int cpu = 0; !result && cpu < records->cpus; cpu++)
+		result = read_remote(&records->taken[cpu * records->per_cpu], cpu, counters);
 	return result;
 }

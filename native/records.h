@@ -18,6 +18,8 @@ struct records {
 /* As many of the receive queues as the mapped records tell apart. */
 int records_create(struct records *records, const struct loaded *loaded, unsigned int cpus,
 		   unsigned int rxqs);
+/* Those of the programs on other CPUs; for the source `xdp_remote`. */
+int records_create_remote(struct records *records, const struct loaded *loaded, unsigned int cpus);
 void records_destroy(struct records *records);
 
 /* The memory barrier-free read of a counter that another CPU is writing. */
@@ -35,5 +37,6 @@ static inline const struct record *records_find(const struct records *records, u
 /* The source `xdp_prog`; its context is a struct records. */
 int records_take(void *records);
 int records_read(const void *records, struct counters *counters);
+int records_read_remote(const void *records, struct counters *counters);
 
 #endif

@@ -33,6 +33,7 @@ static const struct {
 	const char *key;
 	int (*parse)(const struct section *top, struct spec *spec);
 } sections[] = {
+	{SECTION_XDP, "xdp", parse_xdp},
 	{SECTION_XSK, "xsk", parse_xsk},
 	{SECTION_WORK, "work", parse_work},
 	{SECTION_PACKET, "packet", parse_packet},

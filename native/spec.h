@@ -27,6 +27,24 @@ extern const char *const attach_mode_names[];
 extern const char *const bind_mode_names[];
 extern const char *const generator_names[];
 
+enum access { ACCESS_POINTER, ACCESS_LOAD_BYTES };
+enum select { SELECT_ROUND_ROBIN, SELECT_L4_HASH };
+enum remote { REMOTE_NONE, REMOTE_DROP, REMOTE_PASS, REMOTE_REDIRECT };
+
+extern const char *const remote_names[];
+
+/* How a program comes to the data, and where it sends to; a case uses its part of it. */
+struct xdp_spec {
+	int access;
+	bool frags;
+	int fanout;
+	int cpus[MAX_CPUS];
+	size_t cpus_len;
+	int qsize; /* packets that may wait for a CPU */
+	int select;
+	int remote; /* what a program on the other CPU does */
+};
+
 struct xsk_spec {
 	int bind_mode;
 	int wakeup;
@@ -127,6 +145,7 @@ struct spec {
 	int attach_mode;
 	int pass;
 	int pmu_group; /* with PASS_PMU */
+	struct xdp_spec xdp;
 	struct xsk_spec xsk;
 	struct work_spec work;
 	struct packet_spec packet;

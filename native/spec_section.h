@@ -8,6 +8,7 @@
 /* The sections of a spec, each parsed in a file of its own. The argument is the whole spec, so that
  * a section may be absent. */
 int parse_pass(const struct section *top, struct spec *spec);
+int parse_xdp(const struct section *top, struct spec *spec);
 int parse_xsk(const struct section *top, struct spec *spec);
 int parse_work(const struct section *top, struct spec *spec);
 int parse_packet(const struct section *top, struct spec *spec);

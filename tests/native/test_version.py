@@ -34,7 +34,7 @@ def test_every_case_names_its_roles_and_its_program(agent: Path) -> None:
     told = version(agent)
     assert told["cases"]["xdp.tx.swap-macs"] == {
         "roles": ["forward"],
-        "object": "xdp_tx_swap_macs",
+        "object": "xdp_tx",
         "program": "xdp_tx_swap_macs",
     }
     assert {case["object"] for case in told["cases"].values() if case["object"]} <= set(told["bpf"])

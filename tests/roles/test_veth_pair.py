@@ -193,7 +193,7 @@ def in_dut(*argv: str) -> list[str]:
     return ["ip", "netns", "exec", "DUT", *argv]
 
 
-XDP_OBJECT = str(ROOT / "bpf/build/xdp_pass_no_touch.bpf.o")
+XDP_OBJECT = str(ROOT / "bpf/build/bare_pass.bpf.o")
 FAULTS = {
     "mtu": [["ip", "-n", "DUT", "link", "set", "dut0", "mtu", "1400"]],
     "mac": [["ip", "-n", "TESTER", "link", "set", "tester0", "address", "02:00:00:00:00:99"]],

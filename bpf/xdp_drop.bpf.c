@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "count.h"
+#include "touch.h"
+
+EVERY_TOUCH(xdp_drop, count(ctx, XDP_DROP))
