@@ -104,8 +104,8 @@ def test_planted_instructions_show_in_their_function_and_nowhere_else(
 
 def test_every_packet_crosses_a_card(pair: tuple[Kernel, Kernel], tmp_path: Path) -> None:
     """A small kernel sends more than a thousand frames before the card's first interrupt, and none may be lost."""
-    args = ("--lab", "vm", "--kernel", pair[0].key, "--port", "igb", "--case", "xdp.drop.no*", "--case", "xdp.tx*")
+    args = ("--lab", "vm", "--kernel", pair[0].key, "--port", "igb", "--case", "xdp.drop.no*")
     (one,) = json.loads(xdprepro("run", "smoke", *args, "--json", "--archive", str(tmp_path)))
     run = archive.load_run(Path(one["path"]))
-    assert [flag_names(trial_flags(trial, run)) for trial in run.trials] == [()] * 6
-    assert [trial.profile and trial.profile.packets for trial in run.trials] == [*WINDOWS] * 2
+    assert [flag_names(trial_flags(trial, run)) for trial in run.trials] == [()] * 3
+    assert [trial.profile and trial.profile.packets for trial in run.trials] == list(WINDOWS)
