@@ -20,6 +20,8 @@ const struct test_case cases_xsk[] = {
 	CASE("xsk.txonly", ROLE_TRANSMIT, .program = PROGRAM(xdp_pass, xdp_pass_no_touch),
 	     .app = &xsk_txonly),
 	CASE("xdpxsk.drop.no-touch", ROLE_SINK, BESIDE_SOCKETS(drop, no_touch)),
+	CASE("xdpxsk.drop.swap-macs", ROLE_SINK, BESIDE_SOCKETS(drop, swap_macs)),
+	CASE("xdpxsk.pass.swap-macs", ROLE_SINK, BESIDE_SOCKETS(pass, swap_macs)),
 	CASE("xdpxsk.tx.swap-macs", ROLE_FORWARD, BESIDE_SOCKETS(tx, swap_macs)),
 };
 const size_t cases_xsk_len = sizeof(cases_xsk) / sizeof(cases_xsk[0]);

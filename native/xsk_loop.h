@@ -64,13 +64,13 @@ static __always_inline uint32_t xsk_run(uint32_t n, uint32_t index, uint32_t mas
 	return n < left ? n : left;
 }
 
-static __always_inline uint8_t *xsk_frame(const struct xsk *xsk, uint64_t addr, bool general)
+static __always_inline uint8_t *xsk_frame(uint8_t *area, uint64_t addr, bool general)
 {
-	return xsk->area + (general ? xsk_umem__add_offset_to_addr(addr) : addr);
+	return area + (general ? xsk_umem__add_offset_to_addr(addr) : addr);
 }
 
 /* Look at what came; false: it is dropped. */
-static __always_inline bool xsk_receive(struct xsk *xsk, const struct xdp_desc *desc,
+static __always_inline bool xsk_receive(struct xsk *xsk, uint8_t *area, const struct xdp_desc *desc,
 					struct xsk_sums *sums, bool general, xsk_touch *touch)
 {
 	bool kept;
@@ -79,7 +79,7 @@ static __always_inline bool xsk_receive(struct xsk *xsk, const struct xdp_desc *
 	if (general && xsk->continued) {
 		kept = xsk->kept;
 	} else {
-		kept = touch(xsk, xsk_frame(xsk, desc->addr, general), desc->len);
+		kept = touch(xsk, xsk_frame(area, desc->addr, general), desc->len);
 		sums->dropped += !kept;
 		sums->packets++;
 	}
@@ -104,6 +104,7 @@ static __always_inline uint32_t xsk_serve_rxdrop(struct xsk *xsk, bool general, 
 {
 	struct xsk_ring_prod *fill = &xsk->queue->fill;
 	struct xsk_sums sums = {0};
+	uint8_t *area = xsk->area;
 	uint32_t n = xsk_available(&xsk->rx, xsk->batch);
 
 	if (!n) {
@@ -124,8 +125,11 @@ static __always_inline uint32_t xsk_serve_rxdrop(struct xsk *xsk, bool general, 
 		run = xsk_run(xsk_run(n - done, from, xsk->rx.mask), to, fill->mask);
 #pragma GCC unroll 4
 		for (uint32_t i = 0; i < run; i++) {
-			xsk_receive(xsk, &desc[i], &sums, general, touch);
-			addr[i] = desc[i].addr;
+			/* Read once: for all that is known, a frame may be the ring. */
+			const struct xdp_desc got = desc[i];
+
+			xsk_receive(xsk, area, &got, &sums, general, touch);
+			addr[i] = got.addr;
 		}
 	}
 	xsk_submit(fill, n);
@@ -163,6 +167,7 @@ static __always_inline uint32_t xsk_turn_round(struct xsk *xsk, uint32_t n, stru
 					       bool general, xsk_touch *touch)
 {
 	struct xsk_ring_prod *fill = &xsk->queue->fill;
+	uint8_t *area = xsk->area;
 	uint32_t kept = 0, dropped = 0;
 
 	for (uint32_t done = 0, run; done < n; done += run) {
@@ -173,11 +178,13 @@ static __always_inline uint32_t xsk_turn_round(struct xsk *xsk, uint32_t n, stru
 		run = xsk_run(xsk_run(n - done, from, xsk->rx.mask), to, xsk->tx.mask);
 #pragma GCC unroll 2
 		for (uint32_t i = 0; i < run; i++) {
-			if (xsk_receive(xsk, &desc[i], sums, general, touch))
-				*out++ = desc[i];
+			const struct xdp_desc got = desc[i];
+
+			if (xsk_receive(xsk, area, &got, sums, general, touch))
+				*out++ = got;
 			else
 				*xsk_ring_prod__fill_addr(fill, fill->cached_prod + dropped++) =
-					desc[i].addr;
+					got.addr;
 		}
 		kept += out - first;
 	}
@@ -269,20 +276,22 @@ static __always_inline bool xsk_no_touch(struct xsk *xsk, uint8_t *frame, uint32
 	return true;
 }
 
-/*
- * Six instructions: the second store of eight bytes mends what the first put behind the destination
- * address.
- */
+/* Six instructions: what the first store spoils behind the destination address was read before. */
 static __always_inline bool xsk_swap_macs(struct xsk *xsk, uint8_t *frame, uint32_t len)
 {
-	uint64_t destination, source;
+	uint32_t destination_start;
+	uint16_t destination_end;
+	uint64_t source;
 
 	(void)xsk;
 	(void)len;
-	memcpy(&destination, frame, sizeof(destination));
+	memcpy(&destination_start, frame, sizeof(destination_start));
+	memcpy(&destination_end, frame + sizeof(destination_start), sizeof(destination_end));
 	memcpy(&source, frame + ETH_ALEN, sizeof(source));
 	memcpy(frame, &source, sizeof(source));
-	memcpy(frame + ETH_ALEN, &destination, ETH_ALEN);
+	memcpy(frame + ETH_ALEN, &destination_start, sizeof(destination_start));
+	memcpy(frame + ETH_ALEN + sizeof(destination_start), &destination_end,
+	       sizeof(destination_end));
 	return true;
 }
 

@@ -45,6 +45,13 @@ LAYOUTS: dict[str, Line] = {
     "odd batch": {"batch": 7},
     "batch of a ring": {"batch": 2048},
 }
+# What becomes of a packet while a socket is bound.
+BESIDE = {
+    "xdpxsk.drop.no-touch": "XDP_DROP",
+    "xdpxsk.drop.swap-macs": "XDP_DROP",
+    "xdpxsk.pass.swap-macs": "XDP_PASS",
+    "xdpxsk.tx.swap-macs": "XDP_TX",
+}
 DEFER, FLUSH = "napi_defer_hard_irqs", "gro_flush_timeout"
 # Runs in a namespace: sends frames given in hexadecimal, and prints as many as it is told to, of those that come.
 TALK = """
@@ -208,13 +215,22 @@ def test_packets_of_several_pieces_are_whole(pair: Pair, frame_len: int) -> None
     assert total(dut.moved(), "xsk_rings.", ".rx_consumer") >= received * -(-frame_len // 2048)
 
 
-@pytest.mark.parametrize("case", ["xdpxsk.drop.no-touch", "xdpxsk.tx.swap-macs"])
+@pytest.mark.parametrize("frame_len", [4096, 9000])
+def test_packets_are_sent_in_several_pieces(pair: Pair, frame_len: int) -> None:
+    with mtu(pair, 9000):
+        spec = transmit_spec(pair, count=500, frame_len=frame_len, flows=3, frags=True)
+        dut, tester = run_transmit(pair, spec, xdp={"frags": True})
+    assert assert_all_sent(dut, tester, frame_len=frame_len) == 500
+    assert total(dut.moved(), "xsk_app.", ".completions") == 500 * -(-frame_len // 2048)
+
+
+@pytest.mark.parametrize("case", BESIDE)
 def test_program_beside_a_socket_decides(pair: Pair, case: str) -> None:
-    role, action = ("forward", "XDP_TX") if ".tx." in case else ("sink", "XDP_DROP")
+    role = "forward" if ".tx." in case else "sink"
     spec = measure_spec(case, role, measure_s=0.1, xsk=xsk_part())
     dut, tester = run_trial(pair, spec, generate_spec(pair, count=COUNT))
     moved = dut.moved()
-    assert total(moved, "xdp_prog.", f".{action}.packets") == COUNT
+    assert total(moved, "xdp_prog.", f".{BESIDE[case]}.packets") == COUNT
     assert total(moved, "xsk_app.", ".rx_packets") == 0
     assert total(moved, "xsk_app.", ".empty_polls") > 0
     if role == "forward":
