@@ -288,6 +288,10 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "foreign_irq",
         "freq_unstable",
         "pmu_multiplexed",
+        "generator_bound",
+        "line_bound",
+        "pacing_off",
+        "search_quantised",
     )
 
 

@@ -139,7 +139,7 @@ def run_suite(
 
 def find_flags(run: Run) -> tuple[dict[TrialKey, int], tuple[str, ...]]:
     """The flags of every trial and the names of their bits, as they are stored."""
-    return {trial.key: validity.trial_flags(trial, run) for trial in run.trials}, validity.FLAGS
+    return validity.run_flags(run), validity.FLAGS
 
 
 def seal_journal(path: Path) -> Outcome:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdprepro.closure import Closure, close_trial
-from xdprepro.sample import Counters, ProfileRow, Run, Stream, Trial
+from xdprepro.load import Limits, find_limits, load_flags
+from xdprepro.sample import Counters, ProfileRow, Run, Stream, Trial, TrialKey
 from xdprepro.stats import (
     SLOW_READING,
     action_pattern,
@@ -70,14 +71,31 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "foreign_irq": (False, "another device interrupted a CPU that received more than 100 times a second"),
     "freq_unstable": (False, "a CPU that received had a clock more than 0.5 % off the median of the case's trials"),
     "pmu_multiplexed": (False, "events of the PMU were counted in turns, for a part of the time only"),
+    "generator_bound": (False, "within 2 % of what the generator alone can do: the DUT may be faster than this"),
+    "line_bound": (True, "within 3 % of what the wire carries: the DUT may be faster than this"),
+    "pacing_off": (True, "the generator was more than 1 % off the rate that it was told to keep"),
+    "search_quantised": (True, "the search ended more than 0.5 % below the lowest rate at which too much was lost"),
 }
 FLAGS = tuple(MEANINGS)
 
 
-def trial_flags(trial: Trial, run: Run) -> int:
-    """The bit mask of all flags of a trial of this run."""
+def trial_flags(trial: Trial, run: Run, limits: Limits | None = None) -> int:
+    """The bit mask of all flags of a trial of this run, whose limits may be known."""
     params = run.cases[trial.key.case_id]
-    return find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run), others=run.trials)
+    mask = find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run), others=run.trials)
+    return mask | find_load_flags(trial, run, find_limits(run) if limits is None else limits)
+
+
+def run_flags(run: Run) -> dict[TrialKey, int]:
+    """The same of all trials of a run."""
+    limits = find_limits(run)
+    return {trial.key: trial_flags(trial, run, limits) for trial in run.trials}
+
+
+def find_load_flags(trial: Trial, run: Run, limits: Limits) -> int:
+    """The flags of a trial's load, which rest on other trials of the run."""
+    rate = None if is_counted(run.cases[trial.key.case_id]) else trial_rate(trial, run.cases[trial.key.case_id])
+    return _mask(load_flags(trial, run, rate, limits))
 
 
 def find_first(trial: Trial, run: Run) -> Trial | None:
@@ -111,6 +129,10 @@ def find_flags(
         **_program_flags(trial.dut, params),
         **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
     }
+    return _mask(raised)
+
+
+def _mask(raised: Mapping[str, bool]) -> int:
     return sum(1 << bit for bit, name in enumerate(FLAGS) if raised.get(name))
 
 
