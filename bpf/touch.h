@@ -92,12 +92,13 @@ static __always_inline int parse_ip_load_bytes(struct xdp_md *ctx)
 
 static __always_inline int swap_macs_of_load_bytes(struct xdp_md *ctx)
 {
-	struct ethhdr eth;
+	__u16 macs[6], swapped[6];
 
-	if (bpf_xdp_load_bytes(ctx, 0, &eth, sizeof(eth)))
+	if (bpf_xdp_load_bytes(ctx, 0, macs, sizeof(macs)))
 		return 1;
-	swap_macs(&eth);
-	return bpf_xdp_store_bytes(ctx, 0, &eth, sizeof(eth)) != 0;
+	for (int i = 0; i < 6; i++)
+		swapped[i] = macs[(i + 3) % 6];
+	return bpf_xdp_store_bytes(ctx, 0, swapped, sizeof(swapped)) != 0;
 }
 
 /* A program with the name of its case: a touch, and what then becomes of the packet. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <mntent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "frame.h"
 #include "packet_ring.h"
 #include "probe.h"
+#include "xdp_case.h"
 #include "xsk.h"
 
 /* As few frames as the kernel takes: it is the mode that is tried. */
@@ -101,6 +103,43 @@ static int try_xsk_zero_copy(const struct link *link)
 	return try_xsk(link, BIND_ZERO_COPY);
 }
 
+/* Load the program of a case and fill its maps, all but attach it. */
+static int try_case(const struct link *link, const char *name, const struct xdp_spec *xdp)
+{
+	struct spec spec = {.test_case = find_case(name), .xdp = *xdp};
+	struct load_options options = {0};
+	struct xdp_case xdp_case;
+	struct loaded loaded;
+	int result;
+
+	xdp_case_choose(&xdp_case, &spec, &options);
+	result = loaded_create(&loaded, &xdp_case.program, &options);
+	if (result)
+		return result;
+	result = xdp_case_fill_maps(&loaded, &spec, link);
+	loaded_destroy(&loaded);
+	return result;
+}
+
+static int try_redirect_multi(const struct link *link)
+{
+	const struct xdp_spec xdp = {.fanout = 1};
+
+	return try_case(link, "xdp.redirect-multi.swap-macs", &xdp);
+}
+
+static int try_redirect_cpu(const struct link *link)
+{
+	const struct xdp_spec xdp = {
+		.cpus = {sched_getcpu()},
+		.cpus_len = 1,
+		.qsize = 1,
+		.remote = REMOTE_DROP,
+	};
+
+	return try_case(link, "xdp.redirect-cpu.no-touch", &xdp);
+}
+
 static int try_live_frames(const struct link *link)
 {
 	return live_frames_try(link->ifname);
@@ -168,6 +207,8 @@ static const struct {
 	{"xdp_native", try_native},
 	{"xdp_skb", try_skb},
 	{"multi_buffer", try_multi_buffer},
+	{"redirect_multi", try_redirect_multi},
+	{"redirect_cpu", try_redirect_cpu},
 	{"xsk_copy", try_xsk_copy},
 	{"xsk_zero_copy", try_xsk_zero_copy},
 	{"live_frames", try_live_frames},

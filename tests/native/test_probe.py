@@ -15,6 +15,8 @@ TRIED = (
     "xdp_native",
     "xdp_skb",
     "multi_buffer",
+    "redirect_multi",
+    "redirect_cpu",
     "xsk_copy",
     "xsk_zero_copy",
     "live_frames",
