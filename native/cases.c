@@ -7,11 +7,9 @@ static const struct {
 	const struct test_case *cases;
 	const size_t *len;
 } tables[] = {
-	{cases_xdp, &cases_xdp_len},
-	{cases_xsk, &cases_xsk_len},
-	{cases_work, &cases_work_len},
-	{cases_packet, &cases_packet_len},
-	{cases_ring, &cases_ring_len},
+	{cases_xdp, &cases_xdp_len},       {cases_xsk, &cases_xsk_len},
+	{cases_work, &cases_work_len},     {cases_local, &cases_local_len},
+	{cases_packet, &cases_packet_len}, {cases_ring, &cases_ring_len},
 };
 
 const char *const role_names[] = {"sink", "forward", "transmit", "generate", "ring", NULL};

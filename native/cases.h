@@ -51,6 +51,8 @@ extern const struct test_case cases_xsk[];
 extern const size_t cases_xsk_len;
 extern const struct test_case cases_work[];
 extern const size_t cases_work_len;
+extern const struct test_case cases_local[];
+extern const size_t cases_local_len;
 extern const struct test_case cases_packet[];
 extern const size_t cases_packet_len;
 extern const struct test_case cases_ring[]; /* in the order of enum ring_kind */

@@ -41,6 +41,9 @@ static void take_attribute(struct link *link, const struct rtattr *attribute)
 	case IFLA_NUM_TX_QUEUES:
 		memcpy(&link->tx_queues, data, sizeof(link->tx_queues));
 		break;
+	case IFLA_PROMISCUITY:
+		memcpy(&link->promiscuity, data, sizeof(link->promiscuity));
+		break;
 	case IFLA_CARRIER:
 		link->carrier = *(const uint8_t *)data;
 		break;

@@ -19,6 +19,7 @@ struct link {
 	uint32_t tx_queues;
 	uint8_t mac[6];
 	bool carrier;
+	uint32_t promiscuity; /* how many want it to take frames for others */
 	uint64_t stats[LINK_STATS_MAX];
 	unsigned int stats_len; /* as many as this kernel has */
 };

@@ -135,6 +135,7 @@ static int try_bind(struct xsk *xsk, int ifindex, const struct xsk_spec *spec)
 	xsk->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (xsk->fd < 0)
 		return fail(errno, xsk->name, "socket");
+	xsk->tx_fd = xsk->fd;
 	if (queue->umem->fd < 0)
 		result = umem_register(queue->umem, spec, xsk->name, xsk->fd);
 	if (!result)

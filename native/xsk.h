@@ -85,6 +85,7 @@ struct xsk {
 	struct xsk_mapping rx_mapping;
 	struct xsk_mapping tx_mapping;
 	int fd;
+	int tx_fd; /* of the socket that the TX ring is of */
 	unsigned int bind_retries;
 	char name[64];   /* "dut0 queue 0", for messages */
 	char prefix[16]; /* "q0", of counters */

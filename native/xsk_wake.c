@@ -35,7 +35,7 @@ int xsk_kick(struct xsk *xsk)
 		if (xsk->asks && !xsk_ring_prod__needs_wakeup(&xsk->tx))
 			return 0;
 		xsk_add(&xsk->counters.tx_wakeups, 1);
-		if (sendto(xsk->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
+		if (sendto(xsk->tx_fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
 			return 0;
 		counter = find_counter(xsk, errno);
 		if (!counter)
