@@ -64,6 +64,11 @@ def test_kernel_without_the_driver_is_refused_by_name(tmp_path: Path) -> None:
     assert raised.value.status == UNAVAILABLE
 
 
+def test_module_that_is_only_welcome_may_be_missing(tmp_path: Path) -> None:
+    found = find_modules(make_modules(tmp_path / "m"), ["base"], welcome=["igb", "inside", "other"])
+    assert [module_name(str(path)) for path in found] == ["base", "helper", "other"]
+
+
 def test_cloud_flavour_is_named_as_the_reason(tmp_path: Path) -> None:
     with pytest.raises(XdpreproError) as raised:
         find_modules(make_modules(tmp_path / "m", "6.1.0-1-cloud-amd64"), ["igb"])

@@ -20,6 +20,8 @@ from xdprepro.guest.unpack import read_vmlinux
 from xdprepro.kernel import Kernel
 from xdprepro.sample import format_agent_error
 
+# What cases need besides the driver, by their layer. A kernel without it fails those cases and no others.
+CASE_MODULES: Mapping[str, tuple[str, ...]] = {"tc": ("sch_ingress", "cls_bpf")}
 AGENT = ROOT / "native/build/xdprepro-agent"
 MARKERS = ("arm", "open", "close", "app", "table")
 ANSWER_S = 15.0  # for the agent's version
@@ -80,7 +82,8 @@ def boot(
     check_port(machine.port)
     markers = read_markers() if counting else {}
     port = PORTS[machine.port]
-    modules = find_modules(kernel, [*CHANNEL_MODULES[machine.channel], *port.modules, port.driver])
+    wanted = [*CHANNEL_MODULES[machine.channel], *port.modules, port.driver]
+    modules = find_modules(kernel, wanted, welcome=_modules_of_cases(job))
     check_modules(kernel, modules)
     job = {**job, "channel": machine.channel}
     initramfs = make_initramfs(_check_built(AGENT), job, modules)
@@ -106,6 +109,11 @@ def boot(
         duration_s=course.duration_s,
         counts=files.counts if counting else None,
     )
+
+
+def _modules_of_cases(job: Mapping[str, Any]) -> list[str]:
+    layers = {trial["dut"]["case"].partition(".")[0] for trial in job.get("trials", ())}
+    return [name for layer in sorted(layers) for name in CASE_MODULES.get(layer, ())]
 
 
 def read_markers() -> dict[str, str]:

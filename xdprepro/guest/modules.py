@@ -18,8 +18,8 @@ CONFIGS = {port.driver: port.config for port in PORTS.values()} | {
 LISTS = ("modules.dep", "modules.softdep", "modules.builtin")  # by which find_modules goes
 
 
-def find_modules(kernel: Kernel, wanted: Iterable[str]) -> tuple[Path, ...]:
-    """The files to load, each after what it depends on; what is built in has none.
+def find_modules(kernel: Kernel, wanted: Iterable[str], *, welcome: Iterable[str] = ()) -> tuple[Path, ...]:
+    """The files to load, each after what it depends on; what is built in has none. Some are `welcome` and not needed.
 
     Of a kernel without a directory of modules nothing is known, so nothing is loaded: its guest says what it lacks.
     """
@@ -41,7 +41,7 @@ def find_modules(kernel: Kernel, wanted: Iterable[str]) -> tuple[Path, ...]:
                 add(soft)
         order.setdefault(path)
 
-    for name in map(module_name, wanted):
+    for name in (*map(module_name, wanted), *(name for name in welcome if name in paths)):
         if name in paths:
             add(name)
         elif name not in built_in:
