@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "count.h"
+#include "sockets.h"
 
 const volatile struct spread_knobs knobs;
-
-/* Those of queue 0 first, as many of each queue. */
-struct {
-	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, RECORD_RXQS);
-	__type(key, __u32);
-	__type(value, __u32);
-} sockets SEC(".maps");
 
 SEC("xdp")
 int xsk_redirect(struct xdp_md *ctx)
@@ -20,7 +13,7 @@ int xsk_redirect(struct xdp_md *ctx)
 	return count_redirect(ctx, bpf_redirect_map(&sockets, queue_id, XDP_PASS), XDP_PASS);
 }
 
-/* The sockets of a queue take packets in turn. */
+/* The sockets of a queue, which follow each other in the map, take packets in turn. */
 SEC("xdp")
 int xsk_spread(struct xdp_md *ctx)
 {
