@@ -216,7 +216,7 @@ def test_a_packet_outside_the_window_opens_the_balance() -> None:
     late = replace(trial, profile=replace(trial.profile, packets=WINDOWS[0] - 1))
     assert flags_of(late) == ("loss_open",)
     view = view_run(make_counted_run([late], [DROP]))
-    assert view.trials[0].closure.reasons == ("window: 19999 packets, the program saw 20000",)
+    assert view.trials[0].closure.reasons == ("window: 19999 packets, the DUT saw 20000",)
 
 
 def test_a_lost_packet_opens_the_balance() -> None:

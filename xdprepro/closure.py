@@ -13,7 +13,7 @@ from xdprepro.cases import role_of
 from xdprepro.places import GENERIC, PLACES
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
 from xdprepro.stages import Ends, Stage, count_unsent, make_stages, needed_sources
-from xdprepro.stats import action_pattern, app_pattern, kind_of, sum_counters
+from xdprepro.stats import app_pattern, count_seen, kind_of, sum_counters
 
 # Generators that send a frame again until the port takes it.
 RETRYING = ("af-packet",)
@@ -118,9 +118,8 @@ def _format_missing(stage: Stage) -> str:
 
 def _unlike_window(trial: Trial, dut: Counters) -> Iterator[str]:
     """A window that was opened late or closed early has not the packets of the trial."""
-    seen = sum_counters(dut, action_pattern(r"\w+"))
-    if trial.profile and trial.profile.packets != seen:
-        yield f"window: {trial.profile.packets} packets, the program saw {seen}"
+    if trial.profile and trial.profile.packets != (seen := count_seen(dut)):
+        yield f"window: {trial.profile.packets} packets, the DUT saw {seen}"
 
 
 def _unreadable(side: str, stream: Stream, sources: tuple[str, ...]) -> Iterator[str]:

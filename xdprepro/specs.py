@@ -98,7 +98,7 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
 
 
 def _frame_section(sender: Host, receiver: Host, case: Case) -> Section:
-    dst_mac = _not_quite(receiver.mac) if ".local" in case.case else receiver.mac
+    dst_mac = _not_quite(receiver.mac) if case.kind.for_others else receiver.mac
     frame = {"dst_mac": dst_mac, "src_mac": sender.mac, "frame_len": case.frame_len, "flows": case.flows}
     # Pages of live frames come again as they were left, and these works write more than addresses.
     return frame | ({"restore": True} if case.has("iterations") or case.has("sessions") else {})

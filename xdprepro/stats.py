@@ -27,6 +27,13 @@ Floats = NDArray[np.float64]
 CORE_SHARE = 0.01
 MAX_RESTARTS = 1000
 LOG_OF_LARGEST = 709.0
+# In this order: a program, an application that receives, one that sends, the port.
+SEEN_BY = (
+    r"(xdp|tc)_prog\.cpu\d+\.rxq\d+\.\w+\.packets",
+    r"\w+_app\.(q\d+\.)?(s\d+\.)?rx_packets",
+    r"\w+_app\.(q\d+\.)?(s\d+\.)?tx_packets",
+    r"netdev\.rx_packets",
+)
 LEVEL = 0.99  # of confidence intervals
 SLOW_READING = 0.001  # a reading longer than this share of the window blurs its ends
 
@@ -83,7 +90,15 @@ def kind_of(params: Mapping[str, Any]) -> CaseKind:
 
 def tested_sides(params: Mapping[str, Any]) -> tuple[str, ...]:
     """The sides of a profile that are under test; the others are the load and the rest of the machine."""
-    return ("receive", "app") if kind_of(params).uses_xsk else ("receive",)
+    if role_of(params) == "transmit":
+        return ("generator", "app")  # the DUT's own sender opened the window
+    return ("receive", "app") if kind_of(params).in_app else ("receive",)
+
+
+def count_seen(dut: Counters) -> int:
+    """The packets that came to the DUT or went out from it, by whoever is first to count them there."""
+    counts = (sum_counters(dut, pattern) for pattern in SEEN_BY)
+    return next((count for count in counts if count), 0)
 
 
 def is_counted(params: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from xdprepro.guest.boot import Boot
 from xdprepro.guest.counts import Key, Program, Window, parse_counts
 from xdprepro.guest.symbols import join_kallsyms, parse_kallsyms
 from xdprepro.sample import SIDES, Profile, ProfileRow, parse_stream
+from xdprepro.stats import count_seen
 
 # Of a context's kind. A poll in which the DUT's program ran is the receive side, another one the tester's port's.
 SIDE_OF = {"poll": "generator", "generator": "generator", "app": "app", "interrupt": "rest", "rest": "rest"}
@@ -52,7 +53,7 @@ def read_counted(boot: Boot) -> Counted:
 
 def make_profile(window: Window, programs: Iterable[Program], packets: int) -> Profile:
     """By side instead of context, the most expensive first."""
-    sides = _find_sides(window, {program.name for program in programs if program.is_dut})
+    sides = _find_sides(window, tuple(programs))
     insn: Counter[Key] = Counter()
     memory: dict[Key, tuple[int, ...]] = {}
     for (function, context), count in window.insn.items():
@@ -66,8 +67,15 @@ def make_profile(window: Window, programs: Iterable[Program], packets: int) -> P
     return Profile(packets=packets, rows=rows, total_insn=sum(window.totals.values()))
 
 
-def _find_sides(window: Window, own: set[str]) -> dict[str, str]:
-    receive = {context for function, context in window.insn if function in own and window.kinds[context] == "poll"}
+def _find_sides(window: Window, programs: Sequence[Program]) -> dict[str, str]:
+    """A poll that ran the DUT's program received for it; where the DUT has none, one that did not run the tester's."""
+    polls = {context for context, kind in window.kinds.items() if kind == "poll"}
+    ran = {
+        is_dut: {context for function, context in window.insn if function in names} & polls
+        for is_dut in (True, False)
+        for names in [{program.name for program in programs if program.is_dut == is_dut}]
+    }
+    receive = ran[True] if any(program.is_dut for program in programs) else polls - ran[False]
     return {context: "receive" if context in receive else SIDE_OF[kind] for context, kind in window.kinds.items()}
 
 
@@ -92,9 +100,8 @@ def _iter_programs(sides: Mapping[str, Sequence[Message]]) -> Iterator[Program]:
 
 
 def _count_packets(messages: Iterable[Message]) -> int | None:
-    """What the DUT's program saw between the edges."""
+    """What came to the DUT, or went out from it, between the edges."""
     stream = parse_stream(messages)
     if "end" not in stream.edges:
         return None
-    counters = stream.delta().items()
-    return sum(n for name, n in counters if name.startswith("xdp_prog.") and name.endswith(".packets"))
+    return count_seen(stream.delta())
