@@ -69,6 +69,8 @@ def test_other_counters_are_no_pause_frames(name: str) -> None:
         ("cpu0.24.dut0-TxRx-0", ()),
         ("cpu0.25.tester0-TxRx-0", ()),
         ("cpu1.36.nvme0q1", ()),
+        ("cpu0.0.timer", ()),
+        ("cpu0.11.arch_timer", ()),
         ("cpu0.LOC", ()),
         ("cpu0.RES", ()),
     ],

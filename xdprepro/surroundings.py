@@ -16,7 +16,7 @@ PAUSE = re.compile(r".*(pause|xoff|xon)(?!.*(duration|transition)).*", re.IGNORE
 
 # Interrupts a second of a device that is neither port: at 10 us each, 0.1 % of the CPU that received.
 FOREIGN_PER_S = 100
-INTERRUPT = re.compile(r"cpu(\d+)\.(\d+)(\..*)?")
+INTERRUPT = re.compile(r"cpu(\d+)\.(\d+)(?!\.(timer|arch_timer|hpet\d+)$)(\..*)?")
 RECEIVING = re.compile(r"(?:xdp_prog|xdp_remote|tc_prog)\.cpu(\d+)\.")
 
 # Further from the median of a case's trials, a CPU had another clock.
@@ -70,7 +70,7 @@ def receiving_cpus(stream: Stream) -> set[int]:
 def find_foreign_interrupts(trial: Trial) -> dict[str, int]:
     """Interrupts of other devices that came often to CPUs that received, by name.
 
-    Timers and what CPUs send each other have names instead of numbers.
+    The timers of CPUs, and what they send each other, have names instead of numbers on most machines.
     """
     ours = {number for stream in _streams(trial) for number in stream.ready.get("irqs", ())}
     cpus, length_s = receiving_cpus(trial.dut), _length_s(trial.dut, "interrupts")
