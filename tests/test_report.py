@@ -168,6 +168,9 @@ KEYS: dict[str, Sequence[str]] = {
         ),
         *("trials_excluded", "mode", "generator", "cores", "flags", "note"),
     ),
+    "searches": (
+        *("case_id", "restart", "loss_ratio", "lower_pps", "upper_pps", "width_pct", "pps", "steps", "usable", "note"),
+    ),
     "trials": (
         *("case_id", "boot", "trial", "slot", "status", "pps", "ns_per_packet", "accepted", "accounted"),
         *("usable", "flags", "note"),

@@ -18,7 +18,7 @@ from xdprepro.exact import CountComparison, case_counts, judge
 from xdprepro.kconfig import ConfigDiff
 from xdprepro.sample import Run
 from xdprepro.stats import is_counted, measures_rate
-from xdprepro.view import CaseRates, RunView, case_rates, why_no_figure
+from xdprepro.view import CaseRates, RunView, case_rates, figure_name, loss_ratios, why_no_figure
 
 VERDICTS = ("REGRESSED", "IMPROVED", "EQUIVALENT", "INCONCLUSIVE", "EXCLUDED", "INCOMPARABLE")
 
@@ -31,8 +31,10 @@ POWER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CaseComparison:
-    """One case of both runs. Differences are B minus A, slower is positive; None where there are fewer than two
-    restarts on a side or the runs are not comparable. `p_adjusted` is p after Benjamini-Hochberg over the cases."""
+    """One case of both runs, or one loss ratio of a search (view.figure_name).
+
+    Differences are B minus A, slower is positive; None where there are fewer than two restarts on a side or the runs
+    are not comparable. `p_adjusted` is p after Benjamini-Hochberg over the cases."""
 
     case_id: str
     a: CaseRates
@@ -122,12 +124,18 @@ def compare(
     more = f"the runs differ in more than the {dimensions[0].name if dimensions else 'kernel'}"
     timed: list[CaseComparison] = []
     counted: list[CountComparison] = []
+    shown: list[str] = []
     for case_id in common:
         doubt = more if is_incomparable(mismatches, case_id, allow_confounded=allow_confounded) else ""
         if any(is_counted(view.run.cases.get(case_id, {})) for view in (a, b)):
             counted.append(_counts(a, b, case_id, margin_pct=wanted_pct or 0.0, doubt=doubt))
-        else:
-            timed.append(_figures(a, b, case_id, margin_pct=margin_pct, level=level, doubt=emulated or doubt))
+            shown.append(case_id)
+            continue
+        for loss_ratio in _loss_ratios(a, b, case_id):
+            rates_a, rates_b = (case_rates(view, case_id, loss_ratio) for view in (a, b))
+            case = CaseComparison(figure_name(case_id, loss_ratio), rates_a, rates_b, verdict="", reason="")
+            timed.append(_figures(a, b, case_id, case, margin_pct=margin_pct, level=level, doubt=emulated or doubt))
+            shown.append(case.case_id)
     decided: dict[str, CaseComparison | CountComparison] = {case.case_id: case for case in counted}
     decided |= {case.case_id: _decide(case, margin_pct, level) for case in _adjust(timed)}
     return Comparison(
@@ -139,7 +147,7 @@ def compare(
         dimensions=dimensions,
         config=diff_kernel_configs(a.run, b.run),
         mismatches=mismatches,
-        cases=tuple(decided[case_id] for case_id in common),
+        cases=tuple(decided[name] for name in shown),
         only_a=tuple(one for one in a.run.cases if one not in known_b),
         passes=passes,
         only_b=tuple(one for one in b.run.cases if one not in known_a),
@@ -167,12 +175,20 @@ def _why_excluded(a: RunView, b: RunView, case_id: str, empty: tuple[bool, bool]
     return "; ".join(f"{name}: {why_no_figure(view, case_id)}" for name, view, none in sides if none)
 
 
-def _figures(a: RunView, b: RunView, case_id: str, *, margin_pct: float, level: float, doubt: str) -> CaseComparison:
-    """The figures of a case; the verdict only where there is nothing to decide. `doubt` is why there can be none."""
-    rates_a, rates_b = case_rates(a, case_id), case_rates(b, case_id)
-    case = CaseComparison(case_id, rates_a, rates_b, verdict="", reason="")
+def _loss_ratios(a: RunView, b: RunView, case_id: str) -> tuple[float | None, ...]:
+    """What the case has figures of; a run that skipped it does not know."""
+    return loss_ratios(a.run.cases.get(case_id) or b.run.cases[case_id])
+
+
+def _figures(
+    a: RunView, b: RunView, case_id: str, case: CaseComparison, *, margin_pct: float, level: float, doubt: str
+) -> CaseComparison:
+    """A case with its figures; the verdict only where there is nothing to decide. `doubt` is why there can be none."""
+    rates_a, rates_b = case.a, case.b
     if doubt:
         return replace(case, verdict="INCOMPARABLE", reason=doubt)
+    if any(view.run.cases.get(case_id, {}).get("load") == "fixed" for view in (a, b)):
+        return replace(case, verdict="EXCLUDED", reason="the load sets this rate, and not the DUT")
     if reason := _why_excluded(a, b, case_id, (not rates_a.boots, not rates_b.boots)):
         return replace(case, verdict="EXCLUDED", reason=reason)
     if min(len(rates_a.boots), len(rates_b.boots)) < 2:

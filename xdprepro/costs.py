@@ -8,6 +8,7 @@ from xdprepro import stats
 from xdprepro.cases import PARAMETERS
 from xdprepro.exact import Bound, case_counts, find_bound
 from xdprepro.kinds import FORWARD_WORKS, SINK_WORKS
+from xdprepro.load import is_saturated
 from xdprepro.stats import is_counted, kind_of, measures_rate
 from xdprepro.view import RunView, case_rates
 
@@ -100,7 +101,11 @@ def _steps(view: RunView, steps: Sequence[tuple[str, str, str]]) -> Iterator[tup
 
 def _ids_of(view: RunView, case: str) -> Iterator[str]:
     cases = view.run.cases.items()
-    return (case_id for case_id, params in cases if params["case"] == case and measures_rate(params))
+    return (
+        case_id
+        for case_id, params in cases
+        if params["case"] == case and measures_rate(params) and is_saturated(params)
+    )
 
 
 def _are_alike(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

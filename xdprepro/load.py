@@ -45,9 +45,14 @@ def load_key(params: Mapping[str, Any]) -> LoadKey:
     return (params.get("attach_mode") or "skb", *wanted.values(), params.get("generator_batch"))
 
 
+def is_saturated(params: Mapping[str, Any]) -> bool:
+    """Whether the rate is that of the DUT: nothing else held the load back but the generator's own speed."""
+    return params.get("load", "saturate") in ("saturate", "")
+
+
 def is_calibration(params: Mapping[str, Any]) -> bool:
     """Whether a case tells what its generator can do."""
-    plain = params.get("access") != "load-bytes" and params.get("load", "saturate") == "saturate"
+    plain = params.get("access") != "load-bytes" and is_saturated(params)
     return params["case"] == CALIBRATION and plain and needs_calibration(params)
 
 

@@ -14,7 +14,7 @@ from xdprepro.places import CLASSES
 from xdprepro.sample import SIDES
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.validity import MEANINGS, flag_names, mode_mismatches
-from xdprepro.view import CaseRates, RunView, TrialView, case_rates
+from xdprepro.view import CaseRates, RunView, TrialView, case_rates, figure_name, loss_ratios
 
 INTERVAL = f"{100 * stats.LEVEL:g} % interval"
 
@@ -72,19 +72,24 @@ def case_table(view: RunView) -> Table:
         Column("flags", "flags", list_cell, words=True, once=True),
         Column("note", "note", words=True, once=True),
     )
-    rows = tuple(_case_row(view, case_id) for case_id, params in view.run.cases.items() if stats.measures_rate(params))
+    rows = tuple(
+        _case_row(view, case_id, loss_ratio)
+        for case_id, params in view.run.cases.items()
+        if stats.measures_rate(params)
+        for loss_ratio in loss_ratios(params)
+    )
     flags = sorted({flag for row in rows for flag in row["flags"]})
     notes = [*([EMULATED] if is_emulated(view.run) else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
     return Table("cases", "Cases", columns, rows, tuple(notes))
 
 
-def _case_row(view: RunView, case_id: str) -> dict[str, Any]:
-    rates = case_rates(view, case_id)
+def _case_row(view: RunView, case_id: str, loss_ratio: float | None) -> dict[str, Any]:
+    rates = case_rates(view, case_id, loss_ratio)
     trials = view.of_case(case_id)
     estimate = rates.estimate()
     spread = 100 * estimate.sd / estimate.mean if estimate and estimate.sd is not None else None
     return {
-        "case_id": case_id,
+        "case_id": figure_name(case_id, loss_ratio),
         "pps": rates.pps,
         "pps_interval": rates.pps_interval(),
         "ns_per_packet": estimate.mean if estimate else None,

@@ -14,6 +14,7 @@ from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 from xdprepro.exact import is_exact
 from xdprepro.passes import pass_tables
 from xdprepro.rings import ring_tables
+from xdprepro.search_report import search_tables
 from xdprepro.table import Table
 from xdprepro.table import as_json as table_json
 from xdprepro.view import RunView, TrialView, view_run
@@ -81,8 +82,8 @@ def show(
     elif counted:
         tables = [report.run_summary(view), exact_report.count_table(view), exact_report.count_cost_table(view)]
     else:
-        tables = [report.run_summary(view), report.case_table(view), *ring_tables(view), *pass_tables(view)]
-        tables.append(report.cost_table(view))
+        tables = [report.run_summary(view), report.case_table(view)]
+        tables += [*search_tables(view), *ring_tables(view), *pass_tables(view), report.cost_table(view)]
     if as_json:
         print_json([table_json(table) for table in tables] if case_id else _summary_json(tables))
         return
