@@ -41,27 +41,39 @@ class Outcome:
 
 
 def prepare(lab: Lab, suite: Suite) -> Ready:
-    """Probe both ports and decide case by case; the reasons are the probes' own."""
-    provision.check_up(lab)
-    dut, tester = read_probe(lab.dut), read_probe(lab.tester)
-    for end, probe in (("DUT", dut), ("tester", tester)):
-        check_port(lab, end, probe)
-    cases = {case.id: resolve_lines(resolve_generator(case, tester), dut) for case in suite.cases}
-    usable, skipped = _divide(cases, dut, tester)
-    if not usable:
+    """Decide case by case what can run; a suite of which nothing can is an error."""
+    ready = look_ahead(lab, suite)
+    if not ready.cases:
         raise XdpreproError(
-            f"suite {suite.name}: no case can run on lab {lab.name}; {next(iter(skipped.values()))}",
-            hint=_hint_for(lab, dut),
+            f"suite {suite.name}: no case can run on lab {lab.name}; {next(iter(ready.skipped.values()))}",
+            hint=_hint_for(lab, ready.dut),
             status=UNAVAILABLE,
         )
+    return ready
+
+
+def look_ahead(lab: Lab, suite: Suite) -> Ready:
+    """Probe both ports and decide case by case; the reasons are the probes' own."""
+    dut, tester = probe_ports(lab)
+    cases = {case.id: resolve_lines(resolve_generator(case, tester), dut) for case in suite.cases}
+    usable, skipped = divide(cases, dut, tester)
     wanted = make_calibrations(case for case in suite.cases if case.id in usable)
-    calibrating, missing = _divide({case.id: resolve_generator(case, tester) for case in wanted}, dut, tester)
+    calibrating, missing = divide({case.id: resolve_generator(case, tester) for case in wanted}, dut, tester)
     usable |= calibrating
     cpus = {key: plan_cpus(dut["cpus"], case) for key, case in usable.items()}
     return Ready(usable, cpus, skipped | missing, dut, tester)
 
 
-def _divide(
+def probe_ports(lab: Lab) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the DUT's and the tester's port of a lab that is up can do; both must be as the inventory has them."""
+    provision.check_up(lab)
+    dut, tester = read_probe(lab.dut), read_probe(lab.tester)
+    for end, probe in (("DUT", dut), ("tester", tester)):
+        check_port(lab, end, probe)
+    return dut, tester
+
+
+def divide(
     cases: Mapping[str, Case], dut: Mapping[str, Any], tester: Mapping[str, Any]
 ) -> tuple[dict[str, Case], dict[str, str]]:
     """The cases that can run, and why the others cannot."""

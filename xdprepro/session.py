@@ -14,6 +14,7 @@ from typing import Any
 from xdprepro import archive, fingerprint, provision
 from xdprepro.cases import Case
 from xdprepro.closure import close_losses
+from xdprepro.duration import OVERHEAD_S, RESTART_S, slot_s
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.load import LoadKey, accepted_pps, is_calibration, load_key, read_step
@@ -24,9 +25,6 @@ from xdprepro.suite import Slot, Suite
 from xdprepro.trial import read_agent_version, read_probe, run_trial
 
 ROOT = Path(__file__).parent.parent
-OVERHEAD_S = 0.5  # starting and stopping the agents of one trial: a first guess, for the time left
-RESTART_S = 4.0  # making the lab anew, likewise
-SEARCH_STEPS = 12  # of one search, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +249,7 @@ class Session:
 
     def _slot_s(self, slot: Slot) -> float:
         """How long one place of a plan takes, as far as that is known."""
-        case = self.ready.cases[slot.case_id]
-        return (self.suite.trial_s(case) + self.overhead_s) * (SEARCH_STEPS if case.load == "search" else 1)
+        return slot_s(self.ready.cases[slot.case_id], overhead_s=self.overhead_s)
 
     def progress(self, what: str, *, problem: str = "") -> Progress:
         """Where it stands now."""

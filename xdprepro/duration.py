@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How long a suite takes: what its cases say, and first guesses of what is between them."""
+
+from collections.abc import Iterable
+
+from xdprepro.cases import Case
+from xdprepro.load import make_calibrations
+from xdprepro.suite import Suite
+
+OVERHEAD_S = 0.5  # starting and stopping the agents of one trial
+RESTART_S = 4.0  # making the lab anew
+SEARCH_STEPS = 12  # of one search
+
+
+def slot_s(case: Case, *, overhead_s: float = OVERHEAD_S) -> float:
+    """One place of a plan; a search is as many trials as it takes."""
+    return (case.settle_s + case.measure_s + overhead_s) * (SEARCH_STEPS if case.load == "search" else 1)
+
+
+def suite_s(suite: Suite, cases: Iterable[Case]) -> float:
+    """Those cases of a suite on a lab of this machine, with what calibrates their generators."""
+    cases = tuple(cases)
+    # A search is once a restart, whatever the number of trials.
+    round_s = [slot_s(c) * (1 if c.load == "search" else suite.trials) for c in (*cases, *make_calibrations(cases))]
+    return suite.restarts * (RESTART_S + sum(round_s)) if cases else 0.0
