@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "sysfs.h"
 
 #define NOTES "/run/xdprepro"
 #define OWN_NETNS "/proc/self/ns/net"
@@ -36,34 +36,6 @@ static int find_note(struct napi_settings *settings)
 	snprintf(settings->note, sizeof(settings->note), NOTES "/napi-%llu-%s",
 		 (unsigned long long)netns.st_ino, settings->ifname);
 	return 0;
-}
-
-/* /sys may show another network namespace than ours; a mount made now shows ours. */
-static int mount_sysfs(void)
-{
-	int result = -1, fd = fsopen("sysfs", FSOPEN_CLOEXEC);
-
-	if (fd < 0)
-		return fail(errno, "sysfs", "open");
-	if (!fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
-		result = fsmount(fd, FSMOUNT_CLOEXEC, 0);
-	if (result < 0)
-		result = fail(errno, "sysfs", "mount");
-	close(fd);
-	return result;
-}
-
-static int open_sysfs(struct napi_settings *settings)
-{
-	char path[sizeof("class/net/") + IF_NAMESIZE];
-	int root = mount_sysfs();
-
-	if (root < 0)
-		return root;
-	snprintf(path, sizeof(path), "class/net/%s", settings->ifname);
-	settings->sysfs_fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	close(root);
-	return settings->sysfs_fd < 0 ? fail(errno, settings->ifname, "open settings") : 0;
 }
 
 static int read_setting(const struct napi_settings *settings, size_t i, unsigned long long *value)
@@ -167,7 +139,8 @@ static int open_note(struct napi_settings *settings, const char *ifname, int fla
 		return fail(errno, settings->note, "open");
 	if (flock(settings->note_fd, LOCK_EX | LOCK_NB))
 		return fail(errno, settings->note, "lock");
-	return open_sysfs(settings);
+	settings->sysfs_fd = sysfs_open_port(settings->ifname);
+	return settings->sysfs_fd < 0 ? settings->sysfs_fd : 0;
 }
 
 static int fail_locked(int result, const char *ifname)

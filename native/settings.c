@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* How a port is set, as numbers: what differs from one edge to the other was changed meanwhile. */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "ethtool.h"
@@ -78,35 +77,20 @@ static int keep_coalesce(const char *ifname, struct counters *counters)
 	return result;
 }
 
-/* Whether sysfs shows our network namespace: it shows that of whoever mounted it. */
-static bool is_our_sysfs(const struct link *link)
+static int keep_sysfs(const char *ifname, struct counters *counters)
 {
-	char path[SYSFS_PATH_MAX], mac[32], line[32];
-	uint64_t ifindex;
-
-	sysfs_path(path, "/sys/class/net/%s/ifindex", link->ifname);
-	if (sysfs_read_number(path, &ifindex) || ifindex != (uint64_t)link->ifindex)
-		return false;
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", link->mac[0], link->mac[1],
-		 link->mac[2], link->mac[3], link->mac[4], link->mac[5]);
-	sysfs_path(path, "/sys/class/net/%s/address", link->ifname);
-	return !sysfs_read_line(path, line, sizeof(line)) && !strcmp(line, mac);
-}
-
-static int keep_sysfs(const struct link *link, struct counters *counters)
-{
+	int fd = sysfs_open_port(ifname), result = 0;
 	char path[SYSFS_PATH_MAX];
 	uint64_t value;
-	int result = 0;
 
-	if (!is_our_sysfs(link))
-		return counters_leave_out(counters, "/sys/class/net is of another namespace", "%s",
-					  sysfs_names[0]);
+	if (fd < 0)
+		return counters_leave_out(counters, failure.reason, "%s", sysfs_names[0]);
 	for (size_t i = 0; !result && i < sizeof(sysfs_names) / sizeof(sysfs_names[0]); i++) {
-		sysfs_path(path, "/sys/class/net/%s/%s", link->ifname, sysfs_names[i]);
+		sysfs_path(path, "/proc/self/fd/%d/%s", fd, sysfs_names[i]);
 		if (!sysfs_read_number(path, &value))
 			result = counters_set(counters, value, "%s", sysfs_names[i]);
 	}
+	close(fd);
 	return result;
 }
 
@@ -124,5 +108,5 @@ int settings_read(const void *context, struct counters *counters)
 		result = keep_pause(link->ifname, counters);
 	if (!result)
 		result = keep_coalesce(link->ifname, counters);
-	return result ? result : keep_sysfs(&now, counters);
+	return result ? result : keep_sysfs(link->ifname, counters);
 }

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
+
+#include "error.h"
 
 void sysfs_path(char *path, const char *format, ...)
 {
@@ -67,4 +70,34 @@ void sysfs_free(struct dirent **entries, int len)
 		free(entries[i]);
 	if (len >= 0)
 		free(entries);
+}
+
+/* /sys may show another network namespace than ours; a mount made now shows ours. */
+static int mount_sysfs(void)
+{
+	int result = -1, fd = fsopen("sysfs", FSOPEN_CLOEXEC);
+
+	if (fd < 0)
+		return fail(errno, "sysfs", "open");
+	if (!fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		result = fsmount(fd, FSMOUNT_CLOEXEC, 0);
+	if (result < 0)
+		result = fail(errno, "sysfs", "mount");
+	close(fd);
+	return result;
+}
+
+int sysfs_open_port(const char *ifname)
+{
+	char path[SYSFS_PATH_MAX];
+	int fd, root = mount_sysfs();
+
+	if (root < 0)
+		return root;
+	sysfs_path(path, "class/net/%s", ifname);
+	fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fd = fail(errno, ifname, "open settings");
+	close(root);
+	return fd;
 }

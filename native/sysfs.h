@@ -24,4 +24,10 @@ int sysfs_read_number(const char *path, uint64_t *number);
 int sysfs_list(const char *path, struct dirent ***entries);
 void sysfs_free(struct dirent **entries, int len);
 
+/*
+ * The directory of a port of our network namespace, for openat() or by /proc/self/fd; negative
+ * after fail(). It needs no /sys.
+ */
+int sysfs_open_port(const char *ifname);
+
 #endif

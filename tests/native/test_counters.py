@@ -179,7 +179,8 @@ def test_each_source_that_is_missing_has_its_reason(pair: Pair, tmp_path: Path) 
     assert reasons["rapl"] == "/sys/class/powercap: open: No such file or directory"
     assert reasons["resctrl"] == "/sys/fs/resctrl: find: no monitoring data"
     assert reasons["msr"] == "/sys/bus/event_source/devices/msr: find: No such file or directory"
-    assert reasons["settings.napi_defer_hard_irqs"] == "/sys/class/net is of another namespace"
+    # The port's own settings are found without /sys, which may be of another namespace anyway.
+    assert source(dut, "settings")["napi_defer_hard_irqs"] == 0
 
 
 def test_counters_of_a_port_that_has_none_are_absent(pair: Pair) -> None:
