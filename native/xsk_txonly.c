@@ -10,44 +10,52 @@
 
 #define DRAIN_BUDGET_NS (2 * NS_PER_S)
 
-/* A flow is known by its source port. */
-static __always_inline void set_flow(struct xsk *xsk, uint64_t addr)
-{
-	uint16_t port = htons(FRAME_FIRST_PORT + xsk->flow);
+/* What is written into frames, kept in registers for a batch. */
+struct writer {
+	uint8_t *area;
+	uint32_t flow; /* of the next packet */
+	uint32_t flows;
+};
 
-	memcpy(xsk->area + addr + FRAME_SPORT_OFFSET, &port, sizeof(port));
-	xsk->flow = xsk->flow + 1 == (uint32_t)xsk->frame->flows ? 0 : xsk->flow + 1;
+static __always_inline struct writer start_writing(const struct xsk *xsk)
+{
+	return (struct writer){xsk->area, xsk->flow, xsk->frame->flows};
 }
 
-/* All entries of the ring say the same but for the address, so that nothing else is written. */
-static __always_inline void put_whole(struct xsk *xsk, uint32_t index, uint64_t addr, bool flows)
+/* A flow is known by its source port. */
+static __always_inline void write_flow(struct writer *writer, uint64_t addr)
 {
-	xsk_ring_prod__tx_desc(&xsk->tx, index)->addr = addr;
-	if (flows)
-		set_flow(xsk, addr);
+	uint16_t port = htons(FRAME_FIRST_PORT + writer->flow);
+
+	memcpy(writer->area + addr + FRAME_SPORT_OFFSET, &port, sizeof(port));
+	writer->flow = writer->flow + 1 == writer->flows ? 0 : writer->flow + 1;
 }
 
 /* The next piece of a packet. */
-static __always_inline void put_piece(struct xsk *xsk, uint32_t index, uint64_t addr)
+static __always_inline void put_piece(struct xsk *xsk, struct xdp_desc *desc, uint64_t addr,
+				      struct writer *writer)
 {
-	struct xdp_desc *desc = xsk_ring_prod__tx_desc(&xsk->tx, index);
 	bool last = xsk->piece + 1 == xsk->pieces;
 
 	desc->addr = addr;
 	desc->len = last ? xsk->last_len : xsk->piece_len;
 	desc->options = last ? 0 : XDP_PKT_CONTD;
 	if (!xsk->piece)
-		set_flow(xsk, addr);
+		write_flow(writer, addr);
 	xsk->piece = last ? 0 : xsk->piece + 1;
 }
 
-static __always_inline void put(struct xsk *xsk, uint32_t index, uint64_t addr, bool general,
-				bool flows)
+/* A whole packet: all entries of the ring say the same but for the address. */
+static __always_inline void put(struct xsk *xsk, struct xdp_desc *desc, uint64_t addr,
+				struct writer *writer, bool general, bool flows)
 {
-	if (general)
-		put_piece(xsk, index, addr);
-	else
-		put_whole(xsk, index, addr, flows);
+	if (general) {
+		put_piece(xsk, desc, addr, writer);
+		return;
+	}
+	desc->addr = addr;
+	if (flows)
+		write_flow(writer, addr);
 }
 
 /* How many of n descriptors may be handed over. */
@@ -72,9 +80,12 @@ static __always_inline uint32_t send_fresh(struct xsk *xsk, bool general, bool f
 	uint64_t fresh = (xsk->fresh_end - xsk->fresh) / xsk->piece_len;
 	uint32_t n = limit(xsk, fresh < xsk->batch ? fresh : xsk->batch);
 	uint32_t to = xsk->tx.cached_prod, piece = xsk->piece;
+	struct writer writer = start_writing(xsk);
 
 	for (uint32_t i = 0; i < n; i++, xsk->fresh += xsk->piece_len)
-		put(xsk, to + i, xsk->fresh, general, flows);
+		put(xsk, xsk_ring_prod__tx_desc(&xsk->tx, to + i), xsk->fresh, &writer, general,
+		    flows);
+	xsk->flow = writer.flow;
 	hand_over(xsk, n, piece);
 	return n;
 }
@@ -82,18 +93,20 @@ static __always_inline uint32_t send_fresh(struct xsk *xsk, bool general, bool f
 static __always_inline void send_again(struct xsk *xsk, uint32_t n, bool general, bool flows)
 {
 	struct xsk_ring_cons *completion = &xsk->queue->completion;
+	struct writer writer = start_writing(xsk);
 	uint32_t piece = xsk->piece;
 
 	for (uint32_t done = 0, run; done < n; done += run) {
 		uint32_t from = completion->cached_cons + done, to = xsk->tx.cached_prod + done;
 		const uint64_t *addr = (const uint64_t *)xsk_ring_cons__comp_addr(completion, from);
-		uint32_t index = to & xsk->tx.mask;
+		struct xdp_desc *desc = xsk_ring_prod__tx_desc(&xsk->tx, to);
 
 		run = xsk_run(xsk_run(n - done, from, completion->mask), to, xsk->tx.mask);
 #pragma GCC unroll 4
 		for (uint32_t i = 0; i < run; i++)
-			put(xsk, index + i, addr[i], general, flows);
+			put(xsk, &desc[i], addr[i], &writer, general, flows);
 	}
+	xsk->flow = writer.flow;
 	hand_over(xsk, n, piece);
 }
 
