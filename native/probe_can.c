@@ -20,6 +20,7 @@
 #include "frame.h"
 #include "packet_ring.h"
 #include "probe.h"
+#include "tc_hook.h"
 #include "xdp_case.h"
 #include "xsk.h"
 
@@ -213,6 +214,7 @@ static const struct {
 	{"xsk_zero_copy", try_xsk_zero_copy},
 	{"live_frames", try_live_frames},
 	{"af_packet", try_af_packet},
+	{"tc", tc_hook_try},
 	{"busy_poll", try_busy_poll},
 	{"pmu", try_pmu},
 	{"resctrl", try_resctrl},

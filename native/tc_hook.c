@@ -2,6 +2,7 @@
 #include "tc_hook.h"
 
 #include <errno.h>
+#include <linux/pkt_cls.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,4 +134,24 @@ void tc_hook_destroy(struct tc_hook *hook)
 	if (hook->lock_fd >= 0)
 		close(hook->lock_fd);
 	hook->lock_fd = -1;
+}
+
+int tc_hook_try(const struct link *link)
+{
+	const struct bpf_insn pass[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = TC_ACT_OK},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int prog_fd = bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, OUR_NAMES "pass", "GPL", pass,
+				    sizeof(pass) / sizeof(pass[0]), NULL);
+	struct tc_hook hook;
+	int result;
+
+	if (prog_fd < 0)
+		return fail(errno, link->ifname, "load TC program");
+	result = tc_hook_create(&hook, link, prog_fd);
+	if (!result)
+		tc_hook_destroy(&hook);
+	close(prog_fd);
+	return result;
 }

@@ -17,6 +17,9 @@ struct tc_hook {
 int tc_hook_create(struct tc_hook *hook, const struct link *link, int prog_fd);
 void tc_hook_destroy(struct tc_hook *hook);
 
+/* Whether a program can be there. */
+int tc_hook_try(const struct link *link);
+
 /* The program that is there now; 0: none, or it cannot be read. */
 unsigned int tc_hook_program(const struct tc_hook *hook);
 

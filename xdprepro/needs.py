@@ -52,6 +52,7 @@ def dut_capabilities(case: Case) -> tuple[str, ...]:
         "redirect_multi": case.has("fanout"),
         "redirect_cpu": case.has("remote"),
         "af_packet": case.has("packet_batch"),
+        "tc": case.kind.program == "tc_prog",
         "pmu": case.pass_ == "pmu" and case.pmu_group != "software",
     }
     return tuple(name for name, needed in wanted.items() if needed)

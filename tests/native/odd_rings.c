@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ring_head_tail.h"
 #include "ring_loop.h"
 #include "ring_ptr.h"
 
 #define SIZE 256
-#define ENTRIES 200000
+#define ENTRIES 100000
 #define LONG 300 /* rounds of delay in which the other side does something */
 
 /* An entry is never put in, and its value is used up. */
@@ -100,7 +101,7 @@ static void run(struct ring_bench *bench, size_t i)
 	pthread_create(&producer, NULL, rings[i].produce, bench);
 	pthread_create(&consumer, NULL, rings[i].consume, bench);
 	while (ring_counted(&bench->producer.entries) < ENTRIES)
-		;
+		usleep(1000);
 	__atomic_store_n(&bench->stop, true, __ATOMIC_RELEASE);
 	pthread_join(producer, NULL);
 	pthread_join(consumer, NULL);

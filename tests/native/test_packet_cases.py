@@ -324,3 +324,17 @@ def test_program_on_the_port_is_not_part_of_the_case(pair: Pair) -> None:
         with start_agent(pair, pair.dut, measure_spec("pkt-v2.rxdrop", packet=packet_part())) as dut:
             assert dut.end() == 1
     assert "is attached, and the case has none" in dut.lines[-1]["error"]["reason"]
+
+
+def test_probe_tries_tc_and_leaves_nothing(pair: Pair) -> None:
+    def can_tc() -> Line:
+        told: Line = json.loads(run("ip", "netns", "exec", pair.dut, str(pair.agent), "probe", "dut0"))["can"]["tc"]
+        return told
+
+    assert can_tc() == {"ok": True}
+    assert "clsact" not in qdiscs(pair)
+    run("tc", "-n", pair.dut, "qdisc", "add", "dev", "dut0", "clsact")
+    try:
+        assert can_tc() == {"ok": False, "reason": "dut0: add clsact: File exists"}
+    finally:
+        run("tc", "-n", pair.dut, "qdisc", "del", "dev", "dut0", "clsact")

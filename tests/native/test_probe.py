@@ -21,6 +21,7 @@ TRIED = (
     "xsk_zero_copy",
     "live_frames",
     "af_packet",
+    "tc",
     "busy_poll",
     "pmu",
     "resctrl",
@@ -60,7 +61,7 @@ def test_feature_that_is_switched_on_is_seen(pair: Pair) -> None:
 def test_veth_can_do_native_xdp_and_copies_but_no_zero_copy(pair: Pair) -> None:
     can = probe(pair, "dut0")["can"]
     assert tuple(can) == TRIED
-    for name in ("xdp_native", "xdp_skb", "xsk_copy", "af_packet"):
+    for name in ("xdp_native", "xdp_skb", "xsk_copy", "af_packet", "tc"):
         assert can[name] == {"ok": True}
     assert can["xsk_zero_copy"] == {"ok": False, "reason": "dut0 queue 0: bind: Operation not supported"}
 
