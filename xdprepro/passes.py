@@ -15,7 +15,7 @@ from xdprepro.stats import measured, measures_rate, rate_pattern, sum_counters
 from xdprepro.surroundings import read_source, receiving_cpus
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.validity import MEANINGS, flag_names
-from xdprepro.view import RunView, TrialView, case_rates
+from xdprepro.view import RunView, TrialView, case_rates, figure_name, loss_ratios
 
 POLL = re.compile(r"cpu\d+\.work(\d+)")
 OF_CPU = re.compile(r"cpu(\d+)\.(.*)")
@@ -170,25 +170,31 @@ def _events_of(first: Sample, last: Sample, cpus: set[int]) -> Counter[str]:
 
 
 def format_load(view: RunView, case_id: str) -> str:
-    """At what load a pass was measured; of a fixed one also which share of the rate that the same run found."""
+    """At what load a pass was measured; of a fixed one also which share it is of the rate that the same run found."""
     params = view.run.cases[case_id]
     if params.get("load") == "closed":
         return f"closed loop of {params['outstanding']}"
     if params.get("load") != "fixed":
         return str(params.get("load", "saturate"))
-    found_pps = _rate_of_same(view, params)
-    share = f", {100 * params['rate_pps'] / found_pps:.0f} % of the rate" if found_pps else ""
+    found = next(_rates_of_same(view, params), None)
+    share = f", {100 * params['rate_pps'] / found[1]:.0f} % of {found[0]}" if found else ""
     return f"{params['rate_pps'] / 1e6:g} Mpps{share}"
 
 
-def _rate_of_same(view: RunView, params: Mapping[str, Any]) -> float | None:
-    """What the case reaches that differs in nothing but the pass and its load."""
-    wanted = {name: value for name, value in params.items() if name not in OF_THE_PASS}
-    for case_id, other in view.run.cases.items():
-        same = {name: value for name, value in other.items() if name not in OF_THE_PASS} == wanted
-        if same and measures_rate(other) and other.get("load", "saturate") == "saturate":
-            return case_rates(view, case_id).pps
-    return None
+def _rates_of_same(view: RunView, params: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Figures of the cases that differ in nothing but the pass and its load: what was searched for, then saturation."""
+    wanted = _without_pass(params)
+    same = [(key, other) for key, other in view.run.cases.items() if _without_pass(other) == wanted]
+    for load in ("search", "saturate"):
+        for case_id, other in same:
+            if measures_rate(other) and other.get("load", "saturate") == load:
+                for loss_ratio in loss_ratios(other):
+                    if pps := case_rates(view, case_id, loss_ratio).pps:
+                        yield figure_name(case_id, loss_ratio), pps
+
+
+def _without_pass(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in OF_THE_PASS}
 
 
 def _good(view: RunView, case_id: str) -> list[TrialView]:

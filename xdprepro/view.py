@@ -12,7 +12,7 @@ from xdprepro.kinds import CASE_KINDS
 from xdprepro.load import Limits, find_limits, read_step
 from xdprepro.sample import Run, Trial
 from xdprepro.search import Bounds, find_bounds
-from xdprepro.stats import Estimate, Rate, is_counted, trial_rate
+from xdprepro.stats import Estimate, Rate, is_counted, measures_rate, trial_rate
 from xdprepro.validity import excluding, find_first, find_flags, find_load_flags
 
 
@@ -107,7 +107,7 @@ def view_trial(trial: Trial, run: Run, limits: Limits) -> TrialView:
     """Rate, balance and flags of one trial."""
     params = run.cases[trial.key.case_id]
     closure = close_trial(trial, run)
-    rate = None if is_counted(params) else trial_rate(trial, params)
+    rate = trial_rate(trial, params) if measures_rate(params) and not is_counted(params) else None
     flags = find_flags(trial, params, closure, first=find_first(trial, run), others=run.trials)
     return TrialView(trial, rate, closure, flags | find_load_flags(trial, run, limits))
 
