@@ -122,6 +122,13 @@ static int try_case(const struct link *link, const char *name, const struct xdp_
 	return result;
 }
 
+static int try_load_bytes(const struct link *link)
+{
+	const struct xdp_spec xdp = {.access = ACCESS_LOAD_BYTES};
+
+	return try_case(link, "xdp.drop.swap-macs", &xdp);
+}
+
 static int try_redirect_multi(const struct link *link)
 {
 	const struct xdp_spec xdp = {.fanout = 1};
@@ -208,6 +215,7 @@ static const struct {
 	{"xdp_native", try_native},
 	{"xdp_skb", try_skb},
 	{"multi_buffer", try_multi_buffer},
+	{"load_bytes", try_load_bytes},
 	{"redirect_multi", try_redirect_multi},
 	{"redirect_cpu", try_redirect_cpu},
 	{"xsk_copy", try_xsk_copy},

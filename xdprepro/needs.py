@@ -49,6 +49,7 @@ def dut_capabilities(case: Case) -> tuple[str, ...]:
         f"xsk_{case.bind_mode.replace('-', '_')}": bool(case.bind_mode),
         "busy_poll": case.wakeup == "busy-poll",
         "huge_pages": case.huge_pages,
+        "load_bytes": case.access == "load-bytes",
         "redirect_multi": case.has("fanout"),
         "redirect_cpu": case.has("remote"),
         "af_packet": case.has("packet_batch"),

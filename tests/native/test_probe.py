@@ -15,6 +15,7 @@ TRIED = (
     "xdp_native",
     "xdp_skb",
     "multi_buffer",
+    "load_bytes",
     "redirect_multi",
     "redirect_cpu",
     "xsk_copy",
