@@ -49,6 +49,7 @@ FLOORS = {
         "trial",
         "guest_job",
         "guest_boots",
+        "guest_ahead",
         "session",
         "bench",
         "guest_journal",

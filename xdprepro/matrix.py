@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xdprepro import archive
 from xdprepro.bench import Outcome, Progress, seal_journal
+from xdprepro.duration import boots_s
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.guest_boots import Booted, Setup, Variant, measure_port
 from xdprepro.guest_job import Cell, counted
@@ -21,8 +22,6 @@ from xdprepro.guest_journal import make_boot_records, make_head
 from xdprepro.lab import Lab
 from xdprepro.scratch import start_scratch
 from xdprepro.suite import Suite
-
-BOOT_S = 25.0  # one boot with its trials: a first guess, for the time left
 
 
 @dataclass(slots=True)
@@ -168,8 +167,10 @@ class _Matrix:
     def progress(self, what: str, *, problem: str = "") -> Progress:
         """Where it stands now."""
         took_s = time.monotonic() - self.begin_s
-        boot_s = took_s / self.done if self.done else BOOT_S / self.setup.jobs
-        return Progress(self.done, self.total, (self.total - self.done) * boot_s, what, problem, unit="boots")
+        left = self.total - self.done
+        guess_s = boots_s([len(self.suite.cases)] * left, at_once=self.setup.jobs)
+        left_s = took_s / self.done * left if self.done else guess_s
+        return Progress(self.done, self.total, left_s, what, problem, unit="boots")
 
 
 def _cells(suite: Suite, port: str, *, counting: bool) -> list[Cell]:

@@ -70,8 +70,11 @@ def boot(
     deadline_s: float,
     quiet_limit_s: float = QUIET_S,
     aborted: Callable[[], bool] = go_on,
+    cases: Iterable[str] = (),
 ) -> Boot:
     """Run a job (docs/protocol.md, "The micro guest") in a guest; the files of the boot stay in the directory.
+
+    The guest gets the modules of the job's trials, and of `cases` that the job only asks about.
 
     A guest that fails, that writes nothing for `quiet_limit_s`, or that was `aborted` is a Failure. What cannot be
     tried, without QEMU, a model of the port, the kernel's driver or the agent, raises
@@ -83,7 +86,7 @@ def boot(
     markers = read_markers() if counting else {}
     port = PORTS[machine.port]
     wanted = [*CHANNEL_MODULES[machine.channel], *port.modules, port.driver]
-    modules = find_modules(kernel, wanted, welcome=_modules_of_cases(job))
+    modules = find_modules(kernel, wanted, welcome=_modules_of_cases([*_cases_of(job), *cases]))
     check_modules(kernel, modules)
     job = {**job, "channel": machine.channel}
     initramfs = make_initramfs(_check_built(AGENT), job, modules)
@@ -111,8 +114,12 @@ def boot(
     )
 
 
-def _modules_of_cases(job: Mapping[str, Any]) -> list[str]:
-    layers = {trial["dut"]["case"].partition(".")[0] for trial in job.get("trials", ())}
+def _cases_of(job: Mapping[str, Any]) -> list[str]:
+    return [trial["dut"]["case"] for trial in job.get("trials", ())]
+
+
+def _modules_of_cases(cases: Iterable[str]) -> list[str]:
+    layers = {case.partition(".")[0] for case in cases}
     return [name for layer in sorted(layers) for name in CASE_MODULES.get(layer, ())]
 
 
