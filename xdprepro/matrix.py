@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xdprepro import archive
-from xdprepro.bench import Outcome, Progress, seal_journal
+from xdprepro.bench import Outcome, seal_journal
 from xdprepro.duration import boots_s
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.guest_boots import Booted, Setup, Variant, measure_port
@@ -21,6 +21,7 @@ from xdprepro.guest_job import Cell, counted
 from xdprepro.guest_journal import make_boot_records, make_head
 from xdprepro.lab import Lab
 from xdprepro.scratch import start_scratch
+from xdprepro.session import Progress
 from xdprepro.suite import Suite
 
 

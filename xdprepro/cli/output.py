@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from xdprepro import bench
+from xdprepro import session
 from xdprepro.table import Table as ReportTable
 from xdprepro.table import as_text, say_once
 
@@ -71,7 +71,7 @@ def format_duration(seconds: float) -> str:
 
 
 @contextmanager
-def show_progress() -> Iterator[Callable[[bench.Progress], None]]:
+def show_progress() -> Iterator[Callable[[session.Progress], None]]:
     """A bar with the time left on a terminal; elsewhere a line now and then. Problems are always printed."""
     console = Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
@@ -82,7 +82,7 @@ def show_progress() -> Iterator[Callable[[bench.Progress], None]]:
     bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
     task = bar.add_task("starting", total=None, left="")
 
-    def tell(step: bench.Progress) -> None:
+    def tell(step: session.Progress) -> None:
         left = f"{format_duration(step.left_s)} left"
         # A terminal that is closed in the middle of a run must not end the run.
         with suppress(OSError):
@@ -99,10 +99,10 @@ def show_progress() -> Iterator[Callable[[bench.Progress], None]]:
             bar.stop()
 
 
-def _plain_lines() -> Callable[[bench.Progress], None]:
+def _plain_lines() -> Callable[[session.Progress], None]:
     last_s = 0.0
 
-    def tell(step: bench.Progress) -> None:
+    def tell(step: session.Progress) -> None:
         nonlocal last_s
         if step.problem:
             note(step.problem)

@@ -23,6 +23,7 @@ from xdprepro.lab import GUEST_PORTS, Lab
 from xdprepro.scratch import start_scratch
 from xdprepro.suite import Suite, is_suite_name, parse_suite
 
+SHOWN_IDS = 5  # of the cases that one reason is for; the table marks them all
 FILE_BYTES = 1024 * 1024  # a larger file is no suite
 
 app = typer.Typer(no_args_is_help=True, help="The suites there are and what they measure.")
@@ -157,7 +158,8 @@ def _format_place(suite: Suite, place: Place) -> Iterator[str]:
     yield f"on {place.name}: {runs} of {len(suite.cases)} cells, about {format_duration(place.duration_s)}"
     for reason in dict.fromkeys(place.skipped.values()):
         ids = [key for key, why in place.skipped.items() if why == reason]
-        yield f"  skipped, as {reason}: {', '.join(ids)}"
+        others = f" and {len(ids) - SHOWN_IDS} others" if len(ids) > SHOWN_IDS else ""
+        yield f"  skipped, as {reason}: {', '.join(ids[:SHOWN_IDS])}{others}"
 
 
 def _suite_json(suite: Suite, places: Sequence[Place]) -> dict[str, Any]:
