@@ -45,6 +45,23 @@ static void add_driver(const char *ifname, json_t *object, json_t *absent)
 	json_object_set_new(object, "numa_node", json_integer(read_numa_node(info.bus_info)));
 }
 
+/* What a port without a bus says of its speed is invention: frames go as fast as they are copied.
+ */
+static void add_speed(const char *ifname, json_t *object, json_t *absent)
+{
+	const char *bus_info = json_string_value(json_object_get(object, "bus_info"));
+	struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
+	int err = bus_info[0] ? -ethtool_ioctl(ifname, &command) : EOPNOTSUPP;
+	__u32 speed_mbps = ethtool_cmd_speed(&command);
+
+	if (!err && (!speed_mbps || speed_mbps == (__u32)SPEED_UNKNOWN))
+		err = ENODATA;
+	if (err)
+		note_absent(absent, "speed_mbps", err);
+	else
+		json_object_set_new(object, "speed_mbps", json_integer(speed_mbps));
+}
+
 static void add_channels(const char *ifname, json_t *object, json_t *absent)
 {
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
@@ -127,6 +144,7 @@ free_names:
 void probe_port(const struct link *link, json_t *object, json_t *absent)
 {
 	add_driver(link->ifname, object, absent);
+	add_speed(link->ifname, object, absent);
 	add_channels(link->ifname, object, absent);
 	add_rings(link->ifname, object, absent);
 	add_features(link->ifname, object, absent);

@@ -15,7 +15,7 @@ PORT = r"((dut|tester)\.port|ports\.[\w-]+\.(dut|tester))\."  # a guest has a pa
 # Keys of the flattened fingerprint that change results without being the change under test.
 SERIOUS = (
     r"kernel\.(cmdline|compiler)",
-    PORT + r"(driver|bus_info|firmware|mtu|numa_node|rx_queues|tx_queues|channels\..*|rings\..*)",
+    PORT + r"(driver|bus_info|firmware|speed_mbps|mtu|numa_node|rx_queues|tx_queues|channels\..*|rings\..*)",
     PORT + r"features\..*",
     r"agent\.(?!cases\.).*",
     r"lab\.(kind|queues|mtu)",

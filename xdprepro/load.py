@@ -10,7 +10,7 @@ from xdprepro.cases import Case, make_case
 from xdprepro.closure import Closure, close_trial
 from xdprepro.sample import SIDES, Run, Trial, TrialKey
 from xdprepro.search import PACING, Step, find_bounds
-from xdprepro.stats import Rate, is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
+from xdprepro.stats import is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
 
 # The cheapest end that packets can have: what a generator can do is measured against it.
 CALIBRATION = "xdp.drop.no-touch"
@@ -45,6 +45,11 @@ def load_key(params: Mapping[str, Any]) -> LoadKey:
     return (params.get("attach_mode") or "skb", *wanted.values(), params.get("generator_batch"))
 
 
+def has_load(params: Mapping[str, Any]) -> bool:
+    """Whether a generator sends what the case receives."""
+    return "load" in kind_of(params).groups
+
+
 def is_saturated(params: Mapping[str, Any]) -> bool:
     """Whether the rate is that of the DUT: nothing else held the load back but the generator's own speed."""
     return params.get("load", "saturate") in ("saturate", "")
@@ -58,8 +63,8 @@ def is_calibration(params: Mapping[str, Any]) -> bool:
 
 def needs_calibration(params: Mapping[str, Any]) -> bool:
     """Whether the figure of a case may be that of its generator."""
-    has_load = "load" in kind_of(params).groups and params.get("load", "saturate") in UNBOUNDED
-    return has_load and params.get("pass", "rate") == "rate" and not is_counted(params)
+    plain = params.get("pass", "rate") == "rate" and not is_counted(params)
+    return has_load(params) and plain and params.get("load", "saturate") in UNBOUNDED
 
 
 def make_calibrations(cases: Iterable[Case]) -> tuple[Case, ...]:
@@ -148,15 +153,19 @@ def kept_share(trial: Trial) -> float:
     return max((min(1.0, sent / due) for sent, due in counted[len(counted) // 2 :] if due), default=0.0)
 
 
-def load_flags(trial: Trial, run: Run, rate: Rate | None, limits: Limits) -> dict[str, bool]:
-    """Which limits the figure of a trial is at, and whether the load was kept."""
+def load_flags(trial: Trial, run: Run, closure: Closure, limits: Limits) -> dict[str, bool]:
+    """Which limits the figure of a trial is at, and whether the load was kept.
+
+    What reached its end is told by the tester's clock, as the ceilings are.
+    """
     params = run.cases[trial.key.case_id]
-    line = line_pps(run, params.get("frame_len", 0))
+    accepted = accepted_pps(trial, closure) if has_load(params) else None
+    reached = accepted * read_step(trial, params).handled / closure.accepted if accepted else 0.0
     ceiling = limits.ceilings.get(load_key(params)) if needs_calibration(params) else None
-    pps = rate.pps if rate else 0.0
+    line = line_pps(run, params.get("frame_len", 0))
     return {
-        "generator_bound": ceiling is not None and pps >= GENERATOR_BOUND * ceiling,
-        "line_bound": line is not None and pps >= LINE_BOUND * line,
+        "generator_bound": ceiling is not None and reached >= GENERATOR_BOUND * ceiling,
+        "line_bound": line is not None and reached >= LINE_BOUND * line,
         "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and kept_share(trial) < 1 - PACING,
         "search_quantised": trial.key in limits.quantised,
     }

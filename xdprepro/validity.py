@@ -82,8 +82,9 @@ FLAGS = tuple(MEANINGS)
 def trial_flags(trial: Trial, run: Run, limits: Limits | None = None) -> int:
     """The bit mask of all flags of a trial of this run, whose limits may be known."""
     params = run.cases[trial.key.case_id]
-    mask = find_flags(trial, params, close_trial(trial, run), first=find_first(trial, run), others=run.trials)
-    return mask | find_load_flags(trial, run, find_limits(run) if limits is None else limits)
+    closure = close_trial(trial, run)
+    mask = find_flags(trial, params, closure, first=find_first(trial, run), others=run.trials)
+    return mask | find_load_flags(trial, run, closure, find_limits(run) if limits is None else limits)
 
 
 def run_flags(run: Run) -> dict[TrialKey, int]:
@@ -92,10 +93,9 @@ def run_flags(run: Run) -> dict[TrialKey, int]:
     return {trial.key: trial_flags(trial, run, limits) for trial in run.trials}
 
 
-def find_load_flags(trial: Trial, run: Run, limits: Limits) -> int:
+def find_load_flags(trial: Trial, run: Run, closure: Closure, limits: Limits) -> int:
     """The flags of a trial's load, which rest on other trials of the run."""
-    rate = None if is_counted(run.cases[trial.key.case_id]) else trial_rate(trial, run.cases[trial.key.case_id])
-    return _mask(load_flags(trial, run, rate, limits))
+    return _mask(load_flags(trial, run, closure, limits))
 
 
 def find_first(trial: Trial, run: Run) -> Trial | None:

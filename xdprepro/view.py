@@ -109,7 +109,7 @@ def view_trial(trial: Trial, run: Run, limits: Limits) -> TrialView:
     closure = close_trial(trial, run)
     rate = trial_rate(trial, params) if measures_rate(params) and not is_counted(params) else None
     flags = find_flags(trial, params, closure, first=find_first(trial, run), others=run.trials)
-    return TrialView(trial, rate, closure, flags | find_load_flags(trial, run, limits))
+    return TrialView(trial, rate, closure, flags | find_load_flags(trial, run, closure, limits))
 
 
 def why_no_figure(view: RunView, case_id: str) -> str:

@@ -39,13 +39,14 @@ FORWARD = measure_spec("xdp.redirect.swap-macs", "forward", egress_ifname="dut1"
 SOCKET = measure_spec("xsk.rxdrop", xsk=xsk_part())
 GENERATE = generate_spec(NOWHERE)
 COUNTED = GENERATE | {"count": 1}
+PACKET = GENERATE | {"generator": "af-packet"}
 
 BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SINK, "role", "source", '"source" is not one of sink, forward, transmit, generate'),
     (SINK, "role", REMOVED, "missing; it must be one of sink, forward, transmit, generate"),
     (SINK, "case", "xdp.drop", '"xdp.drop" is not a case of this role: xdp.drop.no-touch'),
     (SINK, "case", "xdp.tx.swap-macs", '"xdp.tx.swap-macs" is not a case of this role: xdp.drop.no-touch'),
-    (FORWARD, "case", "xdp.drop.no-touch", "is not a case of this role: xdp.tx.swap-macs, xdp.redirect.swap-macs"),
+    (FORWARD, "case", "xdp.drop.no-touch", "is not a case of this role: xdp.tx.no-touch, xdp.tx.read-data"),
     (SINK, "case", 1, "1 is not a string of 1 to 63 characters"),
     (SINK, "ifname", "", '"" is not a string of 1 to 15 characters'),
     (SINK, "ifname", "a-name-of-16-chr", "is not a string of 1 to 15 characters"),
@@ -75,6 +76,13 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (SOCKET, "xsk.queues", ["0"], "is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.queues", 0, "0 is not a list of different integers from 0 to 63"),
     (SOCKET, "xsk.app_cpus", [512], "[512] is not a list of different integers from 0 to 511"),
+    (SOCKET, "xsk.app_cpus", [0, 1, 2], "[0,1,2] is not at most one for each of the queues"),
+    (SOCKET, "xsk.sockets", 3, "3 is not a power of two from 1 to 16"),
+    (SOCKET, "xsk.sockets", 2, "2 is not 1 without shared_umem"),
+    (SOCKET, "xsk.ring_tx", 63, "63 is not a power of two from 64 to 65536"),
+    (SOCKET, "xsk.ring_completion", 1 << 17, "131072 is not a power of two from 64 to 65536"),
+    (SOCKET, "xsk.frags", 1, "1 is not true or false"),
+    (SOCKET, "xsk.busy_poll_budget", 0, "0 is not an integer from 1 to 65535"),
     (SOCKET, "xsk.wakeup", "busy", '"busy" is not one of irq, need-wakeup, poll, busy-poll'),
     (SOCKET, "xsk.batch", 0, "0 is not an integer from 1 to 4096"),
     (SOCKET, "xsk.ring_rx", 1000, "1000 is not a power of two from 64 to 65536"),
@@ -97,8 +105,16 @@ BAD_VALUES: list[tuple[Line, str, Any, str]] = [
     (GENERATE, "frame.dst_mac", "02:00:00:00:00:01 ", "is not a MAC address"),
     (GENERATE, "frame.src_mac", "2:0:0:0:0:1", "is not a MAC address"),
     (GENERATE, "frame.src_mac", "02:00:00:00:00:0g", "is not a MAC address"),
-    (GENERATE, "frame.frame_len", 59, "59 is not an integer from 60 to 3400"),
-    (GENERATE, "frame.frame_len", 3401, "3401 is not an integer from 60 to 3400"),
+    (GENERATE, "frame.frame_len", 59, "59 is not an integer from 60 to 9000"),
+    (GENERATE, "frame.frame_len", 9001, "9001 is not an integer from 60 to 9000"),
+    (GENERATE, "frame.frame_len", 3401, "3401 is not at most 3400, what a live frame can be: use af-packet"),
+    (GENERATE, "rate_pps", -1, "-1 is not an integer from 0 to 1000000000"),
+    (GENERATE, "rate_pps", 1.5, "1.5 is not an integer from 0 to 1000000000"),
+    (COUNTED, "rate_pps", 1, "1 is not allowed with live-frames and a count"),
+    (GENERATE, "closed_loop", 65537, "65537 is not an integer from 0 to 65536"),
+    (GENERATE, "closed_loop", 1, "1 is not allowed with live-frames: use af-packet"),
+    (PACKET | {"cpus": [0, 1]}, "closed_loop", 1, "1 is not allowed with more than one of cpus"),
+    (PACKET | {"rate_pps": 1}, "closed_loop", 1, "1 is not allowed with a rate_pps"),
     (GENERATE, "frame.flows", 0, "0 is not an integer from 1 to 64512"),
     (GENERATE, "frame.ttl", 1, "unknown key here; allowed: dst_mac, src_mac, frame_len, flows"),
 ]
