@@ -127,7 +127,7 @@ def changed_settings(stream: Stream) -> dict[str, tuple[int | None, int | None]]
 def left_settings(trial: Trial, same_boot: Sequence[Trial]) -> dict[str, tuple[int | None, int | None]]:
     """Settings of the DUT that this trial found otherwise than the first one of its boot, before either changed any."""
     found = found_settings(trial.dut)
-    first = next((known for one in same_boot if (known := found_settings(one.dut))), {})
+    first = next((known for one in same_boot if (known := found_settings(one.dut))), found)
     return _differences(first, found, but=OF_THE_CASE) if found else {}
 
 
