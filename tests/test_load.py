@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Loads of a run: calibrations, limits, rates that were kept or not, and what searches found; made up and measured."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from made_trials import make_fingerprint, make_run, make_trial
+
+from xdprepro import archive, validity
+from xdprepro.cases import Case
+from xdprepro.compare import compare
+from xdprepro.load import find_limits, kept_share, line_pps, load_key, make_calibrations, read_step
+from xdprepro.sample import Run, Sample, Trial
+from xdprepro.search import find_bounds
+from xdprepro.session import arrange
+from xdprepro.suite import parse_suite
+from xdprepro.view import RunView, case_rates, figure_name, find_searches, view_run
+
+DROP = Case("xdp.drop.no-touch", generator="live-frames")
+TX = Case("xdp.tx.swap-macs", generator="live-frames")
+FIXED = Case("xdp.tx.swap-macs", generator="live-frames", load="fixed", rate_pps=1_000_000)
+SEARCH = Case("xdp.tx.swap-macs", generator="live-frames", load="search")
+
+
+def with_load(trial: Trial, *, rate_pps: int = 0, kept: float = 1.0) -> Trial:
+    """The trial with a tester that saw its generator send all along, `kept` of what was due from the middle on."""
+    total = trial.tester.delta()["generator.cpu1.packets"]
+    samples = []
+    for index in range(21):
+        counters = {"generator.cpu1.packets": 1 + total * index // 20}
+        if rate_pps:
+            counters["generator.cpu1.due"] = round(counters["generator.cpu1.packets"] / kept)
+        samples.append(Sample("measure", 10**9 + index * 50_000_000, 10**9 + index * 50_000_000, counters))
+    ready = {"generator": {"generator": "live-frames", "rate_pps": rate_pps}}
+    return replace(trial, tester=replace(trial.tester, samples=tuple(samples), ready=ready))
+
+
+def flags_of(trial: Trial, run: Run) -> set[str]:
+    return set(validity.flag_names(validity.trial_flags(trial, run)))
+
+
+@pytest.mark.parametrize(("ns", "bound"), [(101.0, True), (104.0, False)])
+def test_a_rate_near_what_the_generator_had_accepted_is_flagged(ns: float, bound: bool) -> None:
+    trials = [with_load(make_trial(DROP, ns=100.0)), with_load(make_trial(TX, ns=ns))]
+    run = make_run(trials, [DROP, TX])
+    assert ("generator_bound" in flags_of(trials[1], run)) == bound
+    assert "generator_bound" in flags_of(trials[0], run)
+
+
+def test_a_generator_that_was_refused_did_less_than_it_sent() -> None:
+    refused = make_trial(DROP, tester_end={"generator.cpu1.packets": 10**6, "netdev.tx_dropped": 10**6})
+    (ceiling,) = find_limits(make_run([with_load(refused)], [DROP])).ceilings.values()
+    (unrefused,) = find_limits(make_run([with_load(make_trial(DROP))], [DROP])).ceilings.values()
+    assert ceiling == pytest.approx(unrefused, rel=1e-3)
+
+
+def test_without_a_calibration_no_rate_is_near_it() -> None:
+    trial = with_load(make_trial(TX))
+    assert "generator_bound" not in flags_of(trial, make_run([trial], [TX]))
+
+
+# 10 Mpps of 60 bytes are 84 bytes each on the wire: 6.72 Gbit/s.
+@pytest.mark.parametrize(("speed_mbps", "bound"), [(6_900, True), (7_000, False), (100_000, False)])
+def test_a_rate_near_that_of_the_wire_is_flagged(speed_mbps: int, bound: bool) -> None:
+    trial = with_load(make_trial(DROP, ns=100.0))
+    wire = make_fingerprint(dut__port__speed_mbps=100_000, tester__port__speed_mbps=speed_mbps)
+    run = make_run([trial], [DROP], fingerprint=wire)
+    assert ("line_bound" in flags_of(trial, run)) == bound
+
+
+def test_ports_that_are_virtual_or_emulated_have_no_line() -> None:
+    assert line_pps(make_run([], []), 60) is None
+    wire = make_fingerprint(dut__port__speed_mbps=1000, tester__port__speed_mbps=1000)
+    assert line_pps(make_run([], [], fingerprint=wire), 60) == pytest.approx(1_488_095, abs=1)
+    assert line_pps(make_run([], [], fingerprint=wire, lab_kind="vm"), 60) is None
+
+
+@pytest.mark.parametrize(("kept", "off"), [(1.0, False), (0.991, False), (0.98, True)])
+def test_a_rate_that_was_not_kept_is_flagged(kept: float, off: bool) -> None:
+    trial = with_load(make_trial(FIXED, ns=1000.0), rate_pps=1_000_000, kept=kept)
+    assert kept_share(trial) == pytest.approx(kept, abs=1e-3)
+    assert ("pacing_off" in flags_of(trial, make_run([trial], [FIXED]))) == off
+
+
+def test_calibrations_are_added_once_for_each_load_that_needs_one() -> None:
+    short, long = replace(TX, frame_len=60), replace(TX, frame_len=1000)
+    skb = Case("xdp.pass.no-touch", attach_mode="skb")
+    made = make_calibrations([short, SEARCH, long, FIXED, skb, Case("ring.head-tail"), replace(TX, pass_="diagnostic")])
+    assert [(case.case, case.attach_mode, case.frame_len) for case in made] == [
+        ("xdp.drop.no-touch", "native", 60),
+        ("xdp.drop.no-touch", "native", 1000),
+        ("xdp.drop.no-touch", "skb", 60),
+    ]
+    assert [load_key(case.params()) for case in made[:2]] == [load_key(case.params()) for case in (short, long)]
+    assert make_calibrations([DROP, TX]) == ()
+
+
+def test_a_search_stands_once_in_a_restart_and_after_its_calibration() -> None:
+    cases = {case.id: case for case in (SEARCH, TX, DROP)}
+    suite = replace(parse_suite("[[case]]\ncase = 'xdp.drop.no-touch'", "s"), restarts=4, trials=3)
+    plan = arrange(suite.plan(cases), cases)
+    for boot in range(4):
+        ids = [slot.case_id for slot in plan if slot.boot == boot]
+        assert (ids.count(SEARCH.id), ids.count(TX.id), ids.count(DROP.id)) == (1, 3, 3)
+        assert ids.index(DROP.id) < ids.index(SEARCH.id)
+
+
+def searched(*loads: tuple[int, float], boot: int = 0, capacity_pps: float = 1e6) -> list[Trial]:
+    """The steps of a search: loads, and what the generator kept of each."""
+    return [
+        with_load(
+            make_trial(SEARCH, boot=boot, trial=step, ns=1e9 / pps, returned_share=min(1.0, capacity_pps / pps)),
+            rate_pps=pps,
+            kept=kept,
+        )
+        for step, (pps, kept) in enumerate(loads)
+    ]
+
+
+def test_what_a_search_found_follows_from_its_steps() -> None:
+    trials = searched((2_000_000, 1.0), (1_000_000, 1.0), (1_004_000, 1.0), (5_000_000, 0.5))
+    view = view_run(make_run(trials, [SEARCH]))
+    (found,) = find_searches(view, SEARCH.id, 0.0)
+    assert (found.bounds.lower_pps, found.bounds.upper_pps, found.steps, found.usable) == (
+        1_000_000,
+        1_004_000,
+        4,
+        True,
+    )
+    assert found.pps == pytest.approx(1e6, rel=1e-3)
+    (looser,) = find_searches(view, SEARCH.id, 0.005)
+    assert looser.bounds.lower_pps == 1_004_000
+    assert case_rates(view, SEARCH.id, 0.0).boots == (0,)
+
+
+def test_a_search_that_ended_too_far_off_is_flagged_and_no_figure() -> None:
+    trials = searched((2_000_000, 1.0), (1_000_000, 1.0), (1_100_000, 1.0))
+    view = view_run(make_run(trials, [SEARCH]))
+    assert ["search_quantised" in validity.flag_names(one.flags) for one in view.trials] == [False, True, False]
+    assert case_rates(view, SEARCH.id, 0.0).boots == ()
+
+
+def test_a_search_with_a_step_that_cannot_be_trusted_is_no_figure() -> None:
+    trials = searched((2_000_000, 1.0), (1_000_000, 1.0), (1_004_000, 1.0))
+    trials[0] = replace(trials[0], status="failed", reason="dut0: bind: busy")
+    view = view_run(make_run(trials, [SEARCH]))
+    (found,) = find_searches(view, SEARCH.id, 0.0)
+    assert (found.usable, len(found.broken)) == (False, 1)
+    assert case_rates(view, SEARCH.id, 0.0).excluded
+
+
+def found_run(run_id: str, capacities: tuple[float, ...]) -> RunView:
+    trials = [
+        one
+        for boot, pps in enumerate(capacities)
+        for one in searched((round(pps), 1.0), (round(1.004 * pps), 1.0), boot=boot, capacity_pps=pps)
+    ]
+    return view_run(make_run(trials, [SEARCH], run_id=run_id))
+
+
+def test_searches_are_compared_by_loss_ratio() -> None:
+    a, b = found_run("a", (1.0e6, 1.001e6, 1.002e6)), found_run("b", (0.9e6, 0.901e6, 0.902e6))
+    cases = compare(a, b).timed
+    assert [case.case_id for case in cases] == [figure_name(SEARCH.id, ratio) for ratio in SEARCH.loss_ratios]
+    assert cases[0].case_id.endswith("@ndr")
+    assert cases[1].case_id.endswith("@pdr-0.1%")
+    assert cases[0].verdict == "REGRESSED"
+
+
+def test_a_fixed_rate_is_no_cost() -> None:
+    runs = [make_run([make_trial(FIXED, boot=boot) for boot in (0, 1)], [FIXED], run_id=name) for name in "ab"]
+    (case,) = compare(*map(view_run, runs)).timed
+    assert (case.verdict, case.reason) == ("EXCLUDED", "the load sets this rate, and not the DUT")
+
+
+# Measured, on veth: counts and flags, no rates
+
+SUITE = """
+restarts = 1
+[defaults]
+settle_s = 0.05
+measure_s = 0.15
+interval_s = 0.01
+[[case]]
+case = "xdp.drop.csum"
+iterations = 50
+load = "search"
+loss_ratios = [[0.0, 0.01]]
+width = 0.1
+[[case]]
+case = "xdp.drop.no-touch"
+load = "fixed"
+rate_pps = [1000, 1000000000]
+[[case]]
+case = "xdp.tx.swap-macs"
+load = "closed"
+outstanding = 16
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, root_user: None, agent: Path) -> Iterator[RunView]:
+    folder = tmp_path_factory.mktemp("load")
+    lab, suite = folder / f"l{os.getpid()}", folder / "loads.toml"
+    shutil.copytree(ROOT / "inventory/veth", lab)
+    suite.write_text(SUITE)
+
+    def xdprepro(*words: str) -> None:
+        argv = [sys.executable, "-m", "xdprepro", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+    xdprepro("up", str(lab))
+    try:
+        xdprepro("run", str(suite), "--lab", str(lab), "--archive", str(folder / "archive"))
+    finally:
+        xdprepro("down", str(lab))
+    (path,) = (folder / "archive").glob("*.h5")
+    yield view_run(archive.load_run(path))
+
+
+def flags_in(view: RunView, case: str, **params: object) -> list[set[str]]:
+    """The flags of each trial of a case with these parameters."""
+    (case_id,) = (
+        case_id
+        for case_id, known in view.run.cases.items()
+        if known["case"] == case and all(known[key] == value for key, value in params.items())
+    )
+    return [set(validity.flag_names(one.flags)) for one in view.of_case(case_id)]
+
+
+@pytest.mark.netns
+def test_every_step_is_archived_and_leads_to_what_was_found(measured: RunView) -> None:
+    (case_id,) = (case_id for case_id, params in measured.run.cases.items() if params["load"] == "search")
+    params, trials = measured.run.cases[case_id], [one.trial for one in measured.of_case(case_id)]
+    assert [trial.key.trial for trial in trials] == list(range(len(trials)))
+    assert all(after.slot == before.slot + 1 for before, after in itertools.pairwise(trials))
+    steps = [read_step(trial, params) for trial in trials]
+    bounds = find_bounds(steps, 0.0)
+    assert bounds.lower_pps is not None
+    assert bounds.upper_pps is not None
+    assert bounds.width is not None
+    assert 0.005 < bounds.width <= 0.101
+    (found,) = find_searches(measured, case_id, 0.0)
+    assert found.bounds == bounds
+    quantised = {
+        trial.load_pps
+        for trial, flags in zip(steps, flags_in(measured, "xdp.drop.csum"), strict=True)
+        if "search_quantised" in flags
+    }
+    assert bounds.lower_pps in quantised
+    assert not found.usable
+
+
+@pytest.mark.netns
+def test_the_generator_is_calibrated_in_the_same_run_and_flags_what_is_bound_by_it(measured: RunView) -> None:
+    ((flags,),) = [flags_in(measured, "xdp.drop.no-touch", load="saturate")]
+    assert "generator_bound" in flags
+    assert find_limits(measured.run).ceilings
+
+
+@pytest.mark.netns
+def test_a_rate_above_what_the_generator_can_do_is_flagged(measured: RunView) -> None:
+    ((slow,), (fast,)) = (flags_in(measured, "xdp.drop.no-touch", rate_pps=pps) for pps in (1000, 1_000_000_000))
+    assert "pacing_off" not in slow
+    assert "pacing_off" in fast
+
+
+@pytest.mark.netns
+def test_a_closed_loop_returns_all_that_it_sent(measured: RunView) -> None:
+    (one,) = (one for one in measured.trials if measured.run.cases[one.trial.key.case_id]["load"] == "closed")
+    assert not one.closure.open
+    ready = one.trial.tester.ready["generator"]
+    assert (ready["closed_loop"], ready["generator"]) == (16, "af-packet")
