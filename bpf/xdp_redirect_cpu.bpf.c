@@ -28,9 +28,11 @@ static __always_inline __u32 take_turn(struct record *record)
 SEC("xdp")
 int xdp_redirect_cpu_round_robin(struct xdp_md *ctx)
 {
-	struct xdp_md *HELD held = ctx;
-	struct record *record = find_record(ctx);
+	struct held held;
+	struct record *record;
 
+	held.ctx = ctx;
+	record = find_record_saving(ctx, &held.saved);
 	record->packets[XDP_REDIRECT]++;
 	return settle_redirect(&held, bpf_redirect_map(&cpus, take_turn(record), XDP_ABORTED),
 			       XDP_ABORTED);
@@ -40,13 +42,14 @@ SEC("xdp")
 int xdp_redirect_cpu_l4_hash(struct xdp_md *ctx)
 {
 	/* On the stack also where the queue need not be read: the hash comes after the count. */
-	struct xdp_md *volatile held = ctx;
+	struct xdp_md *volatile again = ctx;
+	struct held held;
 	__u32 cpu;
 
-	count_slot(ctx, XDP_REDIRECT);
-	cpu = knobs.cpus[((__u64)hash_flow(held) * knobs.len >> 32) & (CPUS_MAX - 1)];
-	return settle_redirect((struct xdp_md * HELD *)&held,
-			       bpf_redirect_map(&cpus, cpu, XDP_ABORTED), XDP_ABORTED);
+	held.ctx = ctx;
+	find_record_saving(ctx, &held.saved)->packets[XDP_REDIRECT]++;
+	cpu = knobs.cpus[((__u64)hash_flow(again) * knobs.len >> 32) & (CPUS_MAX - 1)];
+	return settle_redirect(&held, bpf_redirect_map(&cpus, cpu, XDP_ABORTED), XDP_ABORTED);
 }
 
 static __always_inline int count_remote(int action)

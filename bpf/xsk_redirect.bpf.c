@@ -7,7 +7,7 @@ const volatile struct spread_knobs knobs;
 SEC("xdp")
 int xsk_redirect(struct xdp_md *ctx)
 {
-	__u32 queue_id = ctx->rx_queue_index;
+	__u32 queue_id = find_queue(ctx);
 
 	/* A queue without a socket gives XDP_PASS. */
 	return count_redirect(ctx, bpf_redirect_map(&sockets, queue_id, XDP_PASS), XDP_PASS);
@@ -17,7 +17,7 @@ int xsk_redirect(struct xdp_md *ctx)
 SEC("xdp")
 int xsk_spread(struct xdp_md *ctx)
 {
-	__u32 socket = ctx->rx_queue_index << knobs.sockets_shift;
+	__u32 socket = find_queue(ctx) << knobs.sockets_shift;
 
 	socket |= find_record(ctx)->packets[RECORD_NEXT]++ & knobs.sockets_mask;
 	return count_redirect(ctx, bpf_redirect_map(&sockets, socket, XDP_PASS), XDP_PASS);

@@ -15,7 +15,7 @@ BUILT = ROOT / "bpf/build"
 # Instructions of x86 for a good packet beyond those of the program that only returns the action, with the call that
 # tells the CPU in the three that kernels make of it since 6.10. The first is what the exact bench has: one queue.
 # docs/programs.md has the figures; those of the exact bench are in tests/guest/test_counting.py.
-COUNTING_MAX = {"_one_queue": 12, "": 19}
+COUNTING_MAX = {"_one_queue": 12, "": 17}
 READ_CPU, READ_CPU_INSN = "call 8", 3
 REFUSED = "if r0 != 4 goto"  # a redirect that is refused: no good packet
 
