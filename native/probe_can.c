@@ -148,6 +148,18 @@ static int try_redirect_cpu(const struct link *link)
 	return try_case(link, "xdp.redirect-cpu.no-touch", &xdp);
 }
 
+/* One of them, which is more than a kernel without a reserve has. */
+static int try_huge_pages(const struct link *link)
+{
+	const struct xsk_spec spec = {.huge_pages = true, .frames = 1, .frame_size = 4096};
+	struct umem umem;
+	int result = umem_create(&umem, &spec, link->ifname, 1);
+
+	if (!result)
+		umem_destroy(&umem);
+	return result;
+}
+
 static int try_live_frames(const struct link *link)
 {
 	return live_frames_try(link->ifname);
@@ -220,6 +232,7 @@ static const struct {
 	{"redirect_cpu", try_redirect_cpu},
 	{"xsk_copy", try_xsk_copy},
 	{"xsk_zero_copy", try_xsk_zero_copy},
+	{"huge_pages", try_huge_pages},
 	{"live_frames", try_live_frames},
 	{"af_packet", try_af_packet},
 	{"tc", tc_hook_try},

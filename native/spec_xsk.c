@@ -102,6 +102,8 @@ int parse_xsk(const struct section *top, struct spec *spec)
 	if (!result)
 		result = read_int_list(&section, "app_cpus", MAX_CPUS - 1, xsk->app_cpus,
 				       &xsk->app_cpus_len);
+	if (!result && xsk->app_cpus_len > xsk->queues_len)
+		result = bad_value(&section, "app_cpus", "at most one for each of the queues");
 	if (!result)
 		result = read_choice(&section, "wakeup", wakeup_names, &xsk->wakeup);
 	if (!result)

@@ -150,10 +150,29 @@ static int check_frame(const struct xsk_app *app, const struct link *link)
 	return 0;
 }
 
+/* The kernel binds to a queue that only receives, too, and then sends by none. */
+static int check_queues(const struct xsk_app *app, const struct link *link)
+{
+	unsigned int queues = port_tx_queues(link);
+
+	for (size_t i = 0; app->loop->sends && i < app->spec->queues_len; i++)
+		if ((unsigned int)app->spec->queues[i] >= queues &&
+		    (unsigned int)app->spec->queues[i] < port_rx_queues(link))
+			return fail_hint(fail_because(0, link->ifname, "check",
+						      "queue %d cannot send: the port has %u "
+						      "transmit queues",
+						      app->spec->queues[i], queues),
+					 "ethtool -L %s, with as many to transmit as to receive",
+					 link->ifname);
+	return 0;
+}
+
 static int set_up(struct xsk_app *app, const struct port *port)
 {
 	int result = check_frame(app, &port->link);
 
+	if (!result)
+		result = check_queues(app, &port->link);
 	if (!result)
 		result = create_umems(app);
 	if (!result)

@@ -276,22 +276,25 @@ static __always_inline bool xsk_no_touch(struct xsk *xsk, uint8_t *frame, uint32
 	return true;
 }
 
-/* Six instructions: what the first store spoils behind the destination address was read before. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "the first byte of a frame is the lowest");
+
+/*
+ * Two stores, which are what the loops wait for: what the first spoils behind the destination
+ * address was read before, and the second writes the type once more.
+ */
 static __always_inline bool xsk_swap_macs(struct xsk *xsk, uint8_t *frame, uint32_t len)
 {
-	uint32_t destination_start;
-	uint16_t destination_end;
-	uint64_t source;
+	const uint64_t address = (1ULL << (8 * ETH_ALEN)) - 1;
+	uint64_t destination, source;
 
 	(void)xsk;
 	(void)len;
-	memcpy(&destination_start, frame, sizeof(destination_start));
-	memcpy(&destination_end, frame + sizeof(destination_start), sizeof(destination_end));
+	memcpy(&destination, frame, sizeof(destination));
 	memcpy(&source, frame + ETH_ALEN, sizeof(source));
 	memcpy(frame, &source, sizeof(source));
-	memcpy(frame + ETH_ALEN, &destination_start, sizeof(destination_start));
-	memcpy(frame + ETH_ALEN + sizeof(destination_start), &destination_end,
-	       sizeof(destination_end));
+	destination = (destination & address) | (source & ~address);
+	memcpy(frame + ETH_ALEN, &destination, sizeof(destination));
 	return true;
 }
 

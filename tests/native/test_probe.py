@@ -20,6 +20,7 @@ TRIED = (
     "redirect_cpu",
     "xsk_copy",
     "xsk_zero_copy",
+    "huge_pages",
     "live_frames",
     "af_packet",
     "tc",

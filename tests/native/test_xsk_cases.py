@@ -22,6 +22,7 @@ from agent_lab import (
     make_pair,
     measure_spec,
     run,
+    run_ethtool,
     run_transmit,
     run_trial,
     start_agent,
@@ -396,6 +397,19 @@ def test_bind_that_fails_says_what_would_mend_it(pair: Pair, name: str) -> None:
         error = dut.wait_for("error")["error"]
         assert dut.end() == 1
     assert ((error["object"], error["step"], error["reason"]), error["hint"]) == (what, hint)
+
+
+def test_queue_that_cannot_send_is_an_error(pair: Pair) -> None:
+    run_ethtool(pair.dut, "-L", "dut0", "tx", "1")
+    try:
+        with start_agent(pair, pair.dut, forward_spec()) as dut:
+            error = dut.wait_for("error")["error"]
+        with start_agent(pair, pair.dut, receive_spec("xsk.rxdrop")) as dut:
+            dut.wait_for("ready")
+    finally:
+        run_ethtool(pair.dut, "-L", "dut0", "tx", "2")
+    assert (error["step"], error["reason"]) == ("check", "queue 1 cannot send: the port has 1 transmit queues")
+    assert error["hint"].startswith("ethtool -L dut0")
 
 
 def test_missing_huge_pages_are_an_error_with_the_setting(pair: Pair) -> None:
