@@ -10,6 +10,7 @@
 
 #include "cases_packet.h"
 #include "error.h"
+#include "frame.h"
 #include "thread.h"
 #include "window.h"
 
@@ -81,6 +82,14 @@ static int check_frame(const struct packet_app *app)
 			  frame_len, app->longest, app->spec->frame_size);
 }
 
+/* The kernel leaves a frame in its slot, so this is done once. */
+static void fill_slots(const struct packet_app *app)
+{
+	for (uint32_t i = 0; i < app->sender.socket.frames; i++)
+		frame_fill(&app->frames->frame,
+			   packet_slot_frame(packet_slot(&app->sender, i), app->variant->version));
+}
+
 static void stop(struct app *handle)
 {
 	struct packet_app *app = (struct packet_app *)handle;
@@ -126,6 +135,8 @@ static int create(const struct spec *spec, struct port *port, struct app **handl
 	*handle = (struct app *)app;
 	if (result)
 		destroy(*handle);
+	else if (!app->variant->receives)
+		fill_slots(app);
 	return result;
 }
 

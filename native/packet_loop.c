@@ -162,9 +162,6 @@ PACKET_INLINE void txonly(struct packet_app *app, int version)
 	uint64_t flow = 0;
 	int64_t give_up_ns = 0;
 
-	for (uint32_t i = 0; i < app->sender.socket.frames; i++)
-		frame_fill(&app->frames->frame,
-			   packet_slot_frame(packet_slot(&app->sender, i), version));
 	for (;;) {
 		uint32_t held = app->sender.held;
 

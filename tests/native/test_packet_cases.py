@@ -338,3 +338,29 @@ def test_probe_tries_tc_and_leaves_nothing(pair: Pair) -> None:
         assert can_tc() == {"ok": False, "reason": "dut0: add clsact: File exists"}
     finally:
         run("tc", "-n", pair.dut, "qdisc", "del", "dev", "dut0", "clsact")
+
+
+BPFTOOL = "/usr/sbin/bpftool"
+DST, SRC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+FRAME = DST + SRC + b"\x08\x00" + bytes(range(46))
+
+
+@pytest.mark.parametrize(
+    ("case", "retval", "after"),
+    [("tc.drop.no-touch", 2, FRAME), ("tc.redirect.swap-macs", 7, SRC + DST + FRAME[12:])],  # TC_ACT_SHOT, _REDIRECT
+)
+def test_tc_program_returns_its_action_and_counts(
+    pair: Pair, tmp_path: Path, case: str, retval: int, after: bytes
+) -> None:
+    role, action = TC_CASES[case]
+    data_in, data_out = tmp_path / "in", tmp_path / "out"
+    data_in.write_bytes(FRAME)
+    with start_agent(pair, pair.dut, measure_spec(case, role)) as dut:
+        prog_id = str(dut.wait_for("ready")["tc"]["prog_id"])
+        argv = [BPFTOOL, "-j", "prog", "run", "id", prog_id, "data_in", str(data_in), "data_out", str(data_out)]
+        assert json.loads(run(*argv))["retval"] == retval
+        assert data_out.read_bytes() == after
+        run(*argv, "repeat", "999")
+        dut.command("finish")
+        assert dut.end() == 0
+    assert total(dut.moved(), "tc_prog.", f".{action}.packets") == 1000
