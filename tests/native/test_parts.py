@@ -48,6 +48,26 @@ def test_counters_that_become_more_meanwhile_are_read_again(agent: Path, root_us
     assert edges[1000]["absent"] == [{"source": "ethtool", "reason": reason}]
 
 
+def test_page_pools_of_the_port_are_numbered_in_order(agent: Path, tmp_path: Path) -> None:
+    program = build_program("page_pools", tmp_path, "-Wl,--wrap=send", "-Wl,--wrap=recv")
+    edge = json.loads(run(str(program)))
+    assert {source["source"]: source["counters"] for source in edge["sources"]} == {
+        "page_pool": {
+            "pool0.inflight": 50,
+            "pool0.inflight_mem": 5_000_000_040,
+            "pool1.inflight": 51,
+            "pool1.inflight_mem": 5_000_000_041,
+        },
+        "page_pool_stats": {
+            "pool0.alloc_fast": 140,
+            "pool0.recycle_released_refcnt": 6_000_000_040,
+            "pool1.alloc_fast": 141,
+            "pool1.recycle_released_refcnt": 6_000_000_041,
+        },
+    }
+    assert edge["absent"] == []
+
+
 def names_of(edge: Line) -> set[str]:
     """The names of all counters of an edge."""
     return {name for source in edge["sources"] for name in source["counters"]}
