@@ -127,6 +127,17 @@ int port_attach(struct port *port, int attach_mode)
 				 port->program.fd, attach_mode);
 }
 
+int port_verify_queues(const struct port *port)
+{
+	unsigned int rxqs = port_rx_queues(&port->link);
+
+	if (!port->program.records || port->records.per_cpu != RECORDS_ONE_QUEUE || rxqs == 1)
+		return 0;
+	return fail_because(0, port->link.ifname, "verify",
+			    "%u receive queues, and there was one when the program was loaded",
+			    rxqs);
+}
+
 int port_wait_for_carrier(const struct port *port)
 {
 	int64_t deadline_ns = now_ns() + CARRIER_BUDGET_NS;

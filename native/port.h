@@ -28,6 +28,9 @@ void port_destroy(struct port *port);
 
 int port_attach(struct port *port, int attach_mode);
 
+/* A program for one receive queue would count those of a second one in its place. */
+int port_verify_queues(const struct port *port);
+
 /* Wait until it has carrier: drivers lose it when a program or a socket comes. */
 int port_wait_for_carrier(const struct port *port);
 

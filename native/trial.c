@@ -43,6 +43,8 @@ int trial_done(const struct port *port, const struct sampler *sampler)
 	int result = sampler_edge(sampler, "end");
 
 	if (!result)
+		result = port_verify_queues(port);
+	if (!result)
 		result = attachment_verify(&port->attachment, &attach);
 	if (!result)
 		result = out_line(json_pack("{s:b, s:o*}", "done", 1, "attach", attach));

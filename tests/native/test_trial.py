@@ -26,6 +26,7 @@ from agent_lab import (
     make_pair,
     measure_spec,
     run,
+    run_ethtool,
     run_trial,
     show_link,
     start_agent,
@@ -298,6 +299,20 @@ def test_low_limit_alone_is_no_reason_to_fail(pair: Pair) -> None:
     limited = ["prlimit", "--memlock=65536:65536", "setpriv", "--bounding-set=-sys_resource"]
     with start_agent(pair, pair.dut, measure_spec("xsk.rxdrop", xsk=xsk_part()), *limited) as dut:
         dut.wait_for("ready")
+
+
+def test_queue_that_comes_during_a_trial_of_one_is_noticed(agent: Path, root_user: None) -> None:
+    with make_pair(agent) as pair:
+        run_ethtool(pair.tester, "-L", "tester0", "tx", "1")
+        run_ethtool(pair.dut, "-L", "dut0", "rx", "1")
+        with start_agent(pair, pair.dut, measure_spec("xdp.drop.no-touch")) as dut:
+            dut.wait_for("ready")
+            run_ethtool(pair.dut, "-L", "dut0", "rx", "2")
+            dut.command("finish")
+            assert dut.end() == 1
+    error = dut.lines[-1]["error"]
+    assert (error["object"], error["step"]) == ("dut0", "verify")
+    assert error["reason"] == "2 receive queues, and there was one when the program was loaded"
 
 
 def test_each_agent_fits_into_the_usual_limit_of_old_kernels(pair: Pair) -> None:
