@@ -70,6 +70,7 @@ int probe_run(const char *ifname)
 	json_object_set_new(object, "kernel", describe_kernel());
 	json_object_set_new(object, "cpus", describe_cpus());
 	json_object_set_new(object, "caches", describe_caches());
+	json_object_set_new(object, "system", probe_system());
 	json_object_set_new(object, "can", probe_can(&link));
 	return out_line(object);
 }

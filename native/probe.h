@@ -15,6 +15,9 @@ void probe_port(const struct link *link, json_t *object, json_t *absent);
 /* Try everything and undo it: one object with a result for each capability. */
 json_t *probe_can(const struct link *link);
 
+/* Limits and features of the machine. */
+json_t *probe_system(void);
+
 /* What is attached to the port; its mode is null where nothing is. */
 json_t *probe_xdp(const struct link *link);
 

@@ -52,6 +52,20 @@ def test_facts_are_those_that_ip_shows(pair: Pair) -> None:
     assert told["numa_node"] == -1
 
 
+def test_what_the_machine_allows_is_told(pair: Pair) -> None:
+    system = probe(pair, "dut0")["system"]
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    assert system["huge_pages_free"] == int(memory["HugePages_Free"])
+    assert system["btf"] == Path("/sys/kernel/btf/vmlinux").exists()
+    assert system["memlock_kib"] is None
+
+
+def test_limit_of_locked_memory_counts_without_the_capability(pair: Pair) -> None:
+    without = ["setpriv", "--bounding-set=-ipc_lock,-sys_resource", "prlimit", f"--memlock={64 * 1024}"]
+    told = run("ip", "netns", "exec", pair.dut, *without, str(pair.agent), "probe", "dut0")
+    assert json.loads(told)["system"]["memlock_kib"] == 64
+
+
 def test_feature_that_is_switched_on_is_seen(pair: Pair) -> None:
     run_ethtool(pair.dut, "-K", "dut0", "gro", "on")
     try:
