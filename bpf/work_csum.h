@@ -6,27 +6,29 @@
 
 #include "work_packet.h"
 
-#define WORK_CSUM_WORDS 15 /* 30 bytes: a verifier's limit once, and that of the published sweeps \
-			    */
 #define WORK_ITERATIONS_MAX 50
+#define WORK_CSUM_SHORTEST 26 /* bytes of a datagram in the shortest frame there is */
 
-/* The words of a datagram up to the end of the frame or the limit; a last odd byte is left out. */
-static __always_inline __u32 work_sum(const __u16 *word, const void *end)
-{
-	__u32 sum = 0;
-
-	for (int i = 0; i < WORK_CSUM_WORDS; i++, word++) {
-		if ((const void *)(word + 1) > end)
-			break;
-		sum += *word;
-	}
-	return sum;
-}
-
-static __always_inline __u16 work_fold(__u32 sum)
+/* Of a sum of less than 37 bits; one of 16-bit words may be taken of 32-bit words as well. */
+static __always_inline __u16 work_fold(__u64 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
 	return sum + (sum >> 16);
+}
+
+/* Of the first 30 bytes of a datagram, which end before that in short frames; an odd one is left
+ * out. */
+static __always_inline __u64 work_sum(const void *datagram, const void *end)
+{
+	const work_wire32 *word = datagram;
+	const work_wire16 *half = datagram;
+	__u64 sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4] + word[5] + half[12];
+
+	if ((const void *)(half + 14) > end)
+		return sum;
+	sum += half[13];
+	return (const void *)(half + 15) > end ? sum : sum + half[14];
 }
 
 /* False: no datagram, nothing was done. Each time is computed anew, whatever a compiler knows. */
@@ -34,19 +36,18 @@ static __always_inline _Bool work_checksum(void *data, const void *end, __u32 it
 {
 	const struct iphdr *ip = data + ETH_HLEN;
 	struct udphdr *udp = (void *)(ip + 1);
-	const __u16 *address = (const void *)&ip->saddr;
-	__u32 pseudo;
+	__u64 pseudo;
 
-	if ((const void *)(udp + 1) > end || !work_is_plain_ip(data) || ip->protocol != PROTOCOL_UDP)
+	if ((const void *)udp + WORK_CSUM_SHORTEST > end || !work_is_plain_ip(data) ||
+	    ip->protocol != PROTOCOL_UDP)
 		return 0;
-	pseudo = address[0] + address[1] + address[2] + address[3] + udp->len +
-		 __constant_htons(PROTOCOL_UDP);
+	pseudo = (__u64)ip->saddr + ip->daddr + udp->len + __constant_htons(PROTOCOL_UDP);
 	for (__u64 i = 0; i < iterations; i++) {
 		__u16 check;
 
 		udp->check = 0;
 		__asm__ volatile("" ::: "memory");
-		check = ~work_fold(pseudo + work_sum((const __u16 *)udp, end));
+		check = ~work_fold(pseudo + work_sum(udp, end));
 		udp->check = check ? check : 0xffff;
 	}
 	return 1;

@@ -12,6 +12,11 @@
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
 
+/* A packet is not aligned to more than 2 bytes, which no machine minds that this runs on. */
+typedef __u64 __attribute__((may_alias)) work_wire64;
+typedef __u32 __attribute__((may_alias)) work_wire32;
+typedef __u16 __attribute__((may_alias)) work_wire16;
+
 /* The types of Ethernet and IP headers are read as numbers: struct ethhdr is packed, and clang
  * would read it byte by byte. The frame holds both headers. */
 static __always_inline _Bool work_is_plain_ip(const void *frame)
