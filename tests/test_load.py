@@ -181,6 +181,23 @@ def test_a_fixed_rate_is_no_cost() -> None:
     assert (case.verdict, case.reason) == ("EXCLUDED", "the load sets this rate, and not the DUT")
 
 
+@pytest.mark.parametrize(("lab_kind", "verdict"), [("veth", "EQUIVALENT"), ("two-host", "INCONCLUSIVE")])
+def test_equal_rates_at_the_limit_of_a_generator_apart_tell_nothing(lab_kind: str, verdict: str) -> None:
+    fingerprint = make_fingerprint(lab__kind=lab_kind)
+    runs = [
+        make_run(
+            [with_load(make_trial(DROP, boot=boot)) for boot in range(3)],
+            [DROP],
+            run_id=name,
+            lab_kind=lab_kind,
+            fingerprint=fingerprint,
+        )
+        for name in "ab"
+    ]
+    (case,) = compare(*map(view_run, runs)).timed
+    assert case.verdict == verdict
+
+
 # Measured, on veth: counts and flags, no rates
 
 SUITE = """

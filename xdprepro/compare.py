@@ -137,7 +137,8 @@ def compare(
             timed.append(_figures(a, b, case_id, case, margin_pct=margin_pct, level=level, doubt=emulated or doubt))
             shown.append(case.case_id)
     decided: dict[str, CaseComparison | CountComparison] = {case.case_id: case for case in counted}
-    decided |= {case.case_id: _decide(case, margin_pct, level) for case in _adjust(timed)}
+    shared = a.run.lab_kind == "veth"
+    decided |= {case.case_id: _decide(case, margin_pct, level, shared=shared) for case in _adjust(timed)}
     return Comparison(
         a=a,
         b=b,
@@ -215,14 +216,16 @@ def _adjust(cases: list[CaseComparison]) -> list[CaseComparison]:
     return [replace(case, p_adjusted=next(adjusted)) if case.delta_ns else case for case in cases]
 
 
-def _decide(case: CaseComparison, margin_pct: float, level: float) -> CaseComparison:
-    """The case with its verdict."""
+def _decide(case: CaseComparison, margin_pct: float, level: float, *, shared: bool) -> CaseComparison:
+    """The case with its verdict; `shared`: generator and DUT have a CPU in common, so that either's cost shows."""
     change = case.delta_pct
     if change is None or case.p_adjusted is None:
         return case
     # As a ratio the margin is the same in both directions.
     slower, faster = margin_pct, 100 * (1 / (1 + margin_pct / 100) - 1)
     if faster <= change.low and change.high <= slower:
+        if case.a.bound and case.b.bound and not shared:
+            return replace(case, verdict="INCONCLUSIVE", reason="the generator was the limit on both sides")
         return replace(case, verdict="EQUIVALENT", reason=f"within {margin_pct:g} %")
     beyond = change.low > slower or change.high < faster
     if beyond and case.p_adjusted <= FALSE_DISCOVERIES:

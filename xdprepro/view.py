@@ -13,7 +13,7 @@ from xdprepro.load import Limits, find_limits, read_step
 from xdprepro.sample import Run, Trial
 from xdprepro.search import Bounds, find_bounds
 from xdprepro.stats import Estimate, Rate, is_counted, measures_rate, trial_rate
-from xdprepro.validity import excluding, find_first, find_flags, find_load_flags
+from xdprepro.validity import excluding, find_first, find_flags, find_load_flags, flag_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ class CaseRates:
     gap_ns: stats.Floats
     trials: int
     excluded: tuple[tuple[Trial, tuple[str, ...]], ...]
+    bound: bool = False  # in every one of its trials the generator may have been the limit
 
     def estimate(self, level: float = stats.LEVEL) -> Estimate | None:
         """Mean ns per packet with its interval; None without a usable trial."""
@@ -170,14 +171,15 @@ def case_rates(view: RunView, case_id: str, loss_ratio: float | None = None) -> 
 def _make_rates(trials: tuple[TrialView, ...], left_out: tuple[TrialView, ...]) -> CaseRates:
     ns: dict[int, list[float]] = {}
     gaps: dict[int, list[float]] = {}
-    for one in trials:
-        if one.usable and one.rate:
-            ns.setdefault(one.trial.key.boot, []).append(one.rate.ns_per_packet)
-            gaps.setdefault(one.trial.key.boot, []).append(1e9 / one.rate.pps)
+    used = [(one, one.rate) for one in trials if one.usable and one.rate]
+    for one, rate in used:
+        ns.setdefault(one.trial.key.boot, []).append(rate.ns_per_packet)
+        gaps.setdefault(one.trial.key.boot, []).append(1e9 / rate.pps)
     return CaseRates(
         boots=tuple(sorted(ns)),
         ns=stats.restart_means(ns),
         gap_ns=stats.restart_means(gaps),
-        trials=sum(map(len, ns.values())),
+        trials=len(used),
         excluded=tuple((one.trial, excluding(one.flags)) for one in left_out),
+        bound=bool(used) and all("generator_bound" in flag_names(one.flags) for one, _ in used),
     )
