@@ -177,6 +177,29 @@ def test_port_that_is_not_as_the_lab_has_it_is_refused(changes: dict[str, Any], 
     assert caught.value.hint == f"run 'xdprepro up {LAB.path}' to repair the lab"
 
 
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (replace(DROP, load="closed", generator="af-packet"), "load = closed waits for packets to return"),
+        (Case("xdp.tx.swap-macs", load="closed", generator="af-packet", generators=2), "load = closed is for one"),
+        (
+            Case("xdp.tx.swap-macs", load="closed", generator="live-frames"),
+            "load = closed needs the generator af-packet",
+        ),
+        (Case("xdp.drop.no-touch", generator="live-frames", frame_len=3401), "live frames have 3400 bytes at most"),
+    ],
+)
+def test_load_that_the_generator_cannot_make_is_refused(case: Case, words: str) -> None:
+    assert words in find_missing(case, probe("dut0"), probe("tester0"))
+
+
+@pytest.mark.parametrize("changes", [{"load": "closed"}, {"frame_len": 3401}])
+def test_auto_takes_af_packet_for_what_live_frames_cannot_do(changes: dict[str, Any]) -> None:
+    case = Case("xdp.tx.swap-macs", **changes)
+    assert resolve_generator(case, probe("tester0")).generator == "af-packet"
+    assert resolve_generator(Case("xdp.tx.swap-macs"), probe("tester0")).generator == "live-frames"
+
+
 def test_more_generators_than_queues_are_refused() -> None:
     case = replace(DROP, generators=3)
     assert "2 receive queues, generators = 3" in find_missing(case, probe("dut0"), probe("tester0"))

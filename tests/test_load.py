@@ -18,6 +18,7 @@ from xdprepro import archive, validity
 from xdprepro.cases import Case
 from xdprepro.compare import compare
 from xdprepro.load import find_limits, kept_share, line_pps, load_key, make_calibrations, read_step
+from xdprepro.needs import find_guest_refusal
 from xdprepro.sample import Run, Sample, Trial
 from xdprepro.search import find_bounds
 from xdprepro.session import arrange
@@ -196,6 +197,12 @@ def test_equal_rates_at_the_limit_of_a_generator_apart_tell_nothing(lab_kind: st
     ]
     (case,) = compare(*map(view_run, runs)).timed
     assert case.verdict == verdict
+
+
+@pytest.mark.parametrize("load", ["fixed", "closed", "search"])
+def test_a_guest_has_no_load_that_needs_a_clock(load: str) -> None:
+    assert find_guest_refusal(replace(TX, load=load)) == f"load = {load} needs a clock, which a guest has not"
+    assert find_guest_refusal(TX) == find_guest_refusal(Case("xsk.txonly")) == ""
 
 
 # Measured, on veth: counts and flags, no rates

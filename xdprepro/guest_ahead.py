@@ -12,7 +12,7 @@ from xdprepro.errors import XdpreproError
 from xdprepro.guest_boots import START_S, Variant
 from xdprepro.guest_job import make_job, testers_for
 from xdprepro.lab import Lab
-from xdprepro.needs import find_missing
+from xdprepro.needs import find_guest_refusal, find_missing
 from xdprepro.suite import Suite
 from xdprepro.working_set import resolve_lines
 
@@ -33,16 +33,24 @@ def probe_guest(lab: Lab, variant: Variant, port: str, suite: Suite, *, accel: s
 
 
 def find_guest_missing(case: Case, port: str, probes: Probes) -> str:
-    """Why a case cannot run in that guest, or nothing: one way for the tester is enough."""
-    dut, tester = probes["dut"], probes["tester"]
-    reasons = [
-        find_missing(resolve_lines(replace(case, generator=way.get("generator", "")), dut), dut, _attached(tester, way))
+    """Why a case cannot run in that guest, or nothing."""
+    chosen, tester = choose_way(case, port, probes)
+    return find_missing(chosen, probes["dut"], tester)
+
+
+def choose_way(case: Case, port: str, probes: Probes) -> tuple[Case, Mapping[str, Any]]:
+    """The case as that guest would run it, with the tester's probe that goes with it: one way is enough.
+
+    Of the tester's modes, the probe is to be asked for the native one, in whichever it attaches.
+    """
+    resolved = resolve_lines(case, probes["dut"])
+    ways = [
+        (replace(resolved, generator=way.get("generator", "")), _attached(probes["tester"], way["attach_mode"]))
         for way in testers_for(case, port)
-    ] or [find_missing(case, dut, tester)]
-    return reasons[-1] if all(reasons) else ""
+    ]
+    good = (way for way in ways if not find_missing(way[0], probes["dut"], way[1]))
+    return next(good, ways[-1] if ways else (resolved, probes["tester"]))
 
 
-def _attached(tester: Mapping[str, Any], way: Mapping[str, str]) -> Mapping[str, Any]:
-    """The tester, of whose modes the one is asked for that this way has."""
-    can = tester["can"]
-    return {**tester, "can": {**can, "xdp_native": can[f"xdp_{way['attach_mode']}"]}}
+def _attached(tester: Mapping[str, Any], mode: str) -> Mapping[str, Any]:
+    return {**tester, "can": {**tester["can"], "xdp_native": tester["can"][f"xdp_{mode}"]}}

@@ -20,6 +20,7 @@ from xdprepro.guest_boots import Booted, Setup, Variant, measure_port
 from xdprepro.guest_job import Cell, counted
 from xdprepro.guest_journal import make_boot_records, make_head
 from xdprepro.lab import Lab
+from xdprepro.needs import find_guest_refusal
 from xdprepro.scratch import start_scratch
 from xdprepro.session import Progress
 from xdprepro.suite import Suite
@@ -90,7 +91,11 @@ class _Matrix:
     ) -> None:
         self.lab, self.suite, self.setup, self.directory, self.tell = lab, suite, setup, directory, tell
         self.cells = {port: _cells(suite, port, counting=setup.counting) for port in setup.ports}
-        self.works = [_Work(variant, len(setup.ports) * setup.repeat) for variant in variants]
+        refused = {cell.id: reason for port in setup.ports for cell, reason in _refused(suite, port)}
+        if not any(self.cells.values()):
+            reason = next(iter(refused.values()))
+            raise XdpreproError(f"suite {suite.name}: no case can run in a guest: {reason}", status=UNAVAILABLE)
+        self.works = [_Work(variant, len(setup.ports) * setup.repeat, skipped=dict(refused)) for variant in variants]
         self.total = sum(work.ports_left for work in self.works)
         self.done = 0
         self.journals = journals
@@ -175,7 +180,13 @@ class _Matrix:
 
 
 def _cells(suite: Suite, port: str, *, counting: bool) -> list[Cell]:
-    return [Cell(counted(case) if counting else case, port) for case in suite.cases]
+    cases = (case for case in suite.cases if not find_guest_refusal(case))
+    return [Cell(counted(case) if counting else case, port) for case in cases]
+
+
+def _refused(suite: Suite, port: str) -> Iterator[tuple[Cell, str]]:
+    """The cases that no guest measures, with the reason."""
+    return ((Cell(case, port), reason) for case in suite.cases if (reason := find_guest_refusal(case)))
 
 
 def _problems(one: Booted) -> Iterator[str]:

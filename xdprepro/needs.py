@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xdprepro.cases import LARGEST_IN_ONE_PAGE, Case
+from xdprepro.load import is_saturated
 from xdprepro.working_set import missing_cache
 
 Probe = Mapping[str, Any]
@@ -26,6 +27,12 @@ def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
     if reason := _missing_load(case) or missing_cache(case):
         return reason
     return next((reason for find in (_missing_on_the_port, _missing_cpus) for reason in find(case, dut)), "")
+
+
+def find_guest_refusal(case: Case) -> str:
+    """Why no guest measures this case, whatever it can do, or nothing: its loads are counted packets, and no clock is
+    right in it."""
+    return "" if is_saturated(case.params()) else f"load = {case.load} needs a clock, which a guest has not"
 
 
 def _missing_load(case: Case) -> str:
