@@ -17,6 +17,8 @@ struct taken {
 	uint64_t errors;
 	uint64_t producer_idle;
 	uint64_t consumer_idle;
+	uint64_t producer_run_ns;
+	uint64_t consumer_run_ns;
 	uint64_t occupancy[EIGHTHS];
 };
 
@@ -39,6 +41,8 @@ static int take(void *context)
 	run->taken.errors = ring_counted(&consumer->errors);
 	run->taken.producer_idle = ring_counted(&producer->idle);
 	run->taken.consumer_idle = ring_counted(&consumer->idle);
+	run->taken.producer_run_ns = ring_run_ns(&run->threads.producer);
+	run->taken.consumer_run_ns = ring_run_ns(&run->threads.consumer);
 	for (int i = 0; i < EIGHTHS; i++)
 		run->taken.occupancy[i] = ring_counted(&consumer->occupancy[i]);
 	return 0;
@@ -47,16 +51,22 @@ static int take(void *context)
 static int read_taken(const void *context, struct counters *counters)
 {
 	const struct taken *taken = &((const struct run *)context)->taken;
-	int result = counters_set(counters, taken->produced, "produced");
+	const struct {
+		const char *name;
+		uint64_t value;
+	} values[] = {
+		{"produced", taken->produced},
+		{"consumed", taken->consumed},
+		{"errors", taken->errors},
+		{"producer_idle", taken->producer_idle},
+		{"consumer_idle", taken->consumer_idle},
+		{"producer_run_ns", taken->producer_run_ns},
+		{"consumer_run_ns", taken->consumer_run_ns},
+	};
+	int result = 0;
 
-	if (!result)
-		result = counters_set(counters, taken->consumed, "consumed");
-	if (!result)
-		result = counters_set(counters, taken->errors, "errors");
-	if (!result)
-		result = counters_set(counters, taken->producer_idle, "producer_idle");
-	if (!result)
-		result = counters_set(counters, taken->consumer_idle, "consumer_idle");
+	for (size_t i = 0; !result && i < sizeof(values) / sizeof(values[0]); i++)
+		result = counters_set(counters, values[i].value, "%s", values[i].name);
 	for (int i = 0; !result && i < EIGHTHS; i++)
 		result = counters_set(counters, taken->occupancy[i], "occupancy_%d", i);
 	return result;

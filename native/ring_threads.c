@@ -76,6 +76,7 @@ static void *run(void *argument)
 	while (sem_wait(&thread->threads->go))
 		;
 	thread->loop(&thread->threads->bench);
+	thread->run_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }
 
@@ -154,6 +155,15 @@ void ring_go(struct ring_threads *threads)
 {
 	sem_post(&threads->go);
 	sem_post(&threads->go);
+}
+
+int64_t ring_run_ns(const struct ring_thread *thread)
+{
+	clockid_t clock;
+
+	if (!thread->started || pthread_getcpuclockid(thread->thread, &clock))
+		return thread->run_ns;
+	return clock_ns(clock);
 }
 
 void ring_stop(struct ring_threads *threads)

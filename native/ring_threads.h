@@ -23,6 +23,7 @@ struct ring_thread {
 	int cpu;         /* that it runs on, once it is ready */
 	bool slower;
 	bool started;
+	int64_t run_ns; /* on a CPU, once it has ended */
 	pthread_t thread;
 };
 
@@ -37,6 +38,9 @@ struct ring_threads {
 /* Both threads are there and wait for ring_go(). */
 int ring_start(struct ring_threads *threads, enum ring_kind kind, const struct ring_spec *spec);
 void ring_go(struct ring_threads *threads);
+
+/* How long a thread ran on a CPU so far, calibration included. */
+int64_t ring_run_ns(const struct ring_thread *thread);
 
 /* End both, the consumer once the ring is empty. May be called twice. */
 void ring_stop(struct ring_threads *threads);

@@ -9,6 +9,7 @@ from xdprepro.cases import Case
 from xdprepro.rings import ring_table, ring_tables
 from xdprepro.sample import Trial
 from xdprepro.table import as_text
+from xdprepro.validity import flag_names
 from xdprepro.view import view_run
 
 RING = Case("ring.head-tail", ring_faster="consumer")
@@ -51,3 +52,26 @@ def test_ring_without_a_usable_trial_has_no_figures() -> None:
 
 def test_run_without_rings_has_no_such_table() -> None:
     assert ring_tables(view_run(make_case_run(Case("xdp.drop.no-touch"), (100.0, 100.1)))) == []
+
+
+def with_run_ns(trial: Trial, *, producer_share: float) -> Trial:
+    """The trial with a consumer that always ran, and a producer that had a share of its CPU."""
+    samples = tuple(
+        replace(
+            sample,
+            counters={
+                **sample.counters,
+                "ring.producer_run_ns": round(sample.t0_ns * producer_share),
+                "ring.consumer_run_ns": sample.t0_ns,
+            },
+        )
+        for sample in trial.dut.samples
+    )
+    return replace(trial, dut=replace(trial.dut, samples=samples))
+
+
+def test_thread_that_was_without_its_cpu_is_flagged() -> None:
+    for share, flags in ((1.0, ()), (0.99, ()), (0.9, ("cpu_shared",))):
+        trial = with_run_ns(make_trial(RING, boot=0), producer_share=share)
+        (one,) = view_run(make_run([trial], [RING])).trials
+        assert flag_names(one.flags) == flags

@@ -36,7 +36,7 @@ LOAD_GAP = 0.1
 SHARED_CPU = 0.02
 TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 PROGRAM_CPU = re.compile(r"(?:xdp|tc)_prog\.cpu(\d+)\.")
-SOCKET_DROPS = r"xsk\.q\d+\.(s\d+\.)?(rx_dropped|rx_ring_full)|pkt\.tp_drops|udp\.drops"
+QUEUES = ("xsk_ring_full", "xsk_fill_empty", "xsk_dropped", "socket_full", "cpumap_full")
 
 # Above this share of what the DUT accepted, what it sent and the tester did not receive is more than an edge's blur.
 LOST_SHARE = 0.001
@@ -58,7 +58,10 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "stalled": (False, "an interval of the measure phase passed without any packet"),
     "closure_generic": (False, "no counter table for this driver: the balance uses rtnl_link_stats64"),
     "cpu_shared": (False, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
-    "overrun": (False, "more than 1 % of the packets found the socket's ring full: the application is the limit"),
+    "overrun": (
+        False,
+        "more than 1 % of the packets found a socket's or a cpumap's queue full: what empties it is the limit",
+    ),
     "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
     "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
@@ -122,9 +125,10 @@ def find_flags(
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
         "closure_unchecked": closure.unchecked and not closure.generic,
+        "overrun": sum(n for name, n in closure.terms if name in QUEUES) > FOREIGN_SHARE * closure.accepted,
         "not_returned": closure.lost_on_the_way > LOST_SHARE * closure.accepted,
         "boots_differ": first is not None and _tested_rows(trial, params) != _tested_rows(first, params),
-        "cpu_shared": timed and _is_cpu_shared(trial.dut.delta(), params),
+        "cpu_shared": timed and (_is_cpu_shared(trial.dut.delta(), params) or _has_ring_waited(trial)),
         **surrounding_flags(trial, others, timed=timed),
         **_program_flags(trial.dut, params),
         **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
@@ -191,12 +195,9 @@ def _program_flags(stream: Stream, params: Mapping[str, Any]) -> dict[str, bool]
     wanted = sum_counters(delta, action_pattern("|".join([kind.action, *kind.also]), program))
     bound = "|".join({str(socket["queue_id"]) for socket in stream.ready.get("xsk", ())})
     on_bound = sum_counters(delta, rf"xdp_prog\.cpu\d+\.rxq({bound})\.\w+\.packets") if bound else 0
-    refused = sum_counters(delta, SOCKET_DROPS)
-    came = total or sum_counters(delta, rate_pattern(params)) + refused
     return {
         "other_action": bool(kind.action) and total - wanted > FOREIGN_SHARE * total,
         "wrong_queue": bool(params.get("bind_mode")) and total - on_bound > FOREIGN_SHARE * total,
-        "overrun": refused > FOREIGN_SHARE * came,
     }
 
 
@@ -215,6 +216,20 @@ def _is_cpu_shared(delta: Counters, params: Mapping[str, Any]) -> bool:
         if foreign > 1 and foreign > SHARED_CPU * sum(ticks.values()):
             return True
     return False
+
+
+def _has_ring_waited(trial: Trial) -> bool:
+    """Whether a thread of a ring, which never sleeps, was without a CPU in the measure phase."""
+    samples = measured(trial.dut.samples)
+    if len(samples) < 2:
+        return False
+    first, last = samples[0], samples[-1]
+    ran_ns = (
+        last.counters[name] - first.counters[name]
+        for name in ("ring.producer_run_ns", "ring.consumer_run_ns")
+        if name in first.counters and name in last.counters
+    )
+    return any(ns < (1 - SHARED_CPU) * (last.t0_ns - first.t1_ns) for ns in ran_ns)
 
 
 def _tested_rows(trial: Trial, params: Mapping[str, Any]) -> list[ProfileRow]:

@@ -114,6 +114,16 @@ def test_whole_trial_has_the_messages_of_a_sink(agent: Path) -> None:
     assert [source["source"] for source in edge["sources"]] == ["ring", "proc_stat"]
 
 
+def test_threads_never_run_longer_than_time_passes(agent: Path) -> None:
+    with start_ring(agent, ring_spec(KINDS[0])) as ring:
+        ring.wait_for("ready")
+        ring.command("go")
+        first, second = (ring.wait_for("sample") for _ in range(2))
+    passed_ns = second["t1_ns"] - first["t0_ns"]
+    for name in ("ring.producer_run_ns", "ring.consumer_run_ns"):
+        assert 0 <= second["counters"][name] - first["counters"][name] <= 1.01 * passed_ns
+
+
 def test_slower_side_alone_is_delayed(agent: Path) -> None:
     for faster, delayed in (("producer", "consumer_delay"), ("consumer", "producer_delay"), ("none", "")):
         with start_ring(agent, ring_spec(KINDS[0], faster=faster)) as ring:
