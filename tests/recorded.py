@@ -14,6 +14,13 @@ from xdprepro.sample import Trial, TrialKey, parse_stream
 
 DATA = Path(__file__).parent / "data"
 
+# Those with what was wrong with them on purpose; other flags are those of a busy machine.
+FLAGGED = {
+    "late_start": {"short_warmup", "load_gap"},
+    "beside_the_socket": {"wrong_queue"},
+    "redirect_elsewhere": {"loss_open", "not_returned", "no_packets"},
+}
+
 
 def load_recording(name: str) -> tuple[Trial, Case]:
     """The trial of a recording, and the case that it was of."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from made_trials import OUTSIDE, make_fingerprint, make_run, make_trial
+from recorded import FLAGGED, load_recording, read_params
 
 from xdprepro import validity
 from xdprepro.cases import Case
@@ -125,6 +126,15 @@ def test_silence_about_the_mode_is_no_proof_of_it() -> None:
 
 
 # Flags
+
+
+@pytest.mark.parametrize("name", FLAGGED)
+def test_what_is_wrong_with_a_recording_is_flagged(name: str) -> None:
+    trial, _ = load_recording(name)
+    params = read_params(name)
+    closure = close_losses(trial, params, dut_driver="veth", tester_driver="veth")
+    found = validity.excluding(validity.find_flags(trial, params, closure))
+    assert set(found) - ({"load_gap"} - FLAGGED[name]) == FLAGGED[name]
 
 
 def test_a_good_trial_has_no_flags() -> None:

@@ -79,6 +79,10 @@ def _missing_on_the_port(case: Case, dut: Probe) -> Iterator[str]:
     # veth's counters are plain additions, and two CPUs that send into one queue lose some.
     if case.generators > dut["rx_queues"]:
         yield f"{name} has {dut['rx_queues']} receive queues, generators = {case.generators} needs as many"
+    # An application sends from the queue that it receives from.
+    queues = (case.xsk_queues or dut["rx_queues"]) if case.kind.uses_xsk and case.role in ("forward", "transmit") else 0
+    if queues > dut["tx_queues"]:
+        yield f"{name} has {dut['tx_queues']} transmit queues, sending from {queues} sockets needs as many"
     if case.xsk_queues > dut["rx_queues"]:
         yield f"{name} has {dut['rx_queues']} receive queues, xsk_queues = {case.xsk_queues} needs as many"
 

@@ -60,7 +60,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "cpu_shared": (False, "other programs, or the hypervisor, took more than 2 % of a CPU that received"),
     "overrun": (
         False,
-        "more than 1 % of the packets found a socket's or a cpumap's queue full: what empties it is the limit",
+        "more than 1 % of the packets found a socket or a cpumap full: what empties it is the limit",
     ),
     "load_gap": (True, "for more than 10 % of the measure phase no packet came"),
     "slow_reading": (False, "the first or last reading of the measure phase took more than 0.1 % of its window"),
