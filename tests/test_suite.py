@@ -253,6 +253,11 @@ MISTAKES = {
         "live frames of 9000 bytes do not fit",
         'use generator = "af-packet"',
     ),
+    "batch that is large for its ring": (
+        '[[case]]\ncase = "ring.ptr-ring"\nring_size = 64\n',
+        "ring_batch 16 is more than an eighth of ring_size 64",
+        "make ring_size at least eight times ring_batch",
+    ),
     "sockets without a common UMEM": (GOOD + "xsk_sockets = 2", "need a shared UMEM", "add shared_umem = true"),
     "an access list without room": (
         GOOD.replace("xsk.rxdrop", "xdp.drop.fw") + "acl = 9\nflows = 10",
