@@ -91,6 +91,13 @@ def test_a_rate_that_was_not_kept_is_flagged(kept: float, off: bool) -> None:
     assert ("pacing_off" in flags_of(trial, make_run([trial], [FIXED]))) == off
 
 
+@pytest.mark.parametrize("timeouts", [0, 1])
+def test_a_closed_loop_that_stalled_is_flagged(timeouts: int) -> None:
+    closed = Case("xdp.tx.swap-macs", generator="af-packet", load="closed", outstanding=8)
+    trial = make_trial(closed, tester_end={"generator.cpu1.timeouts": timeouts})
+    assert ("loop_stalled" in flags_of(trial, make_run([trial], [closed]))) == bool(timeouts)
+
+
 def test_calibrations_are_added_once_for_each_load_that_needs_one() -> None:
     short, long = replace(TX, frame_len=60), replace(TX, frame_len=1000)
     skb = Case("xdp.pass.no-touch", attach_mode="skb")

@@ -302,6 +302,7 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "line_bound",
         "pacing_off",
         "search_quantised",
+        "loop_stalled",
     )
 
 

@@ -25,6 +25,7 @@ UNBOUNDED = ("saturate", "search")
 
 SENT = r"generator\.cpu\d+\.packets"
 DUE = r"generator\.cpu\d+\.due"
+TIMEOUTS = r"generator\.cpu\d+\.timeouts"
 
 # What a ceiling depends on.
 LoadKey = tuple[Any, ...]
@@ -168,4 +169,5 @@ def load_flags(trial: Trial, run: Run, closure: Closure, limits: Limits) -> dict
         "line_bound": line is not None and reached >= LINE_BOUND * line,
         "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and kept_share(trial) < 1 - PACING,
         "search_quantised": trial.key in limits.quantised,
+        "loop_stalled": sum_counters(trial.tester.delta(), TIMEOUTS) > 0,
     }

@@ -78,6 +78,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "line_bound": (True, "within 3 % of what the wire carries: the DUT may be faster than this"),
     "pacing_off": (True, "the generator was more than 1 % off the rate that it was told to keep"),
     "search_quantised": (True, "the search ended more than 0.5 % below the lowest rate at which too much was lost"),
+    "loop_stalled": (True, "a closed loop waited 100 ms for packets that did not return"),
 }
 FLAGS = tuple(MEANINGS)
 
