@@ -61,9 +61,8 @@ def main() -> None:
         print(json.dumps({"case": case.id, "rows": rows}, indent=2))
         return
     print(f"{case.id}, lab {lab.name}\n")
-    print(
-        f"{'samples/s':>10}{'Mpps':>8}{'sd %':>7}{'sampler us':>12}  rate / rate without [95 %]      cost at 10 Hz, %"
-    )
+    heads = f"{'samples/s':>10}{'Mpps':>8}{'ns':>8}{'sd %':>7}{'sampler us':>12}"
+    print(f"{heads}  {'ns / ns without [95 %]':28}cost at 10 Hz, % [95 %]")
     for row in rows:
         print(format_row(row))
 

@@ -54,3 +54,26 @@ def test_a_peer_that_attaches_nothing_is_named_with_what_it_said(lab: Lab) -> No
     assert "error: " in done.stderr
     assert "no such mode" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_sampling_is_measured_at_every_rate(lab: Lab) -> None:
+    argv = [
+        sys.executable,
+        "benchmarks/sampling.py",
+        "--lab",
+        str(lab.path),
+        "--rounds",
+        "2",
+        "--measure",
+        "0.1",
+        "--json",
+    ]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = {row["hz"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows.keys() == {0, 10, 200}
+    # The settling phase is sampled as well.
+    assert rows[200]["samples"] > rows[10]["samples"] > rows[0]["samples"]
+    for row in rows.values():
+        assert min(row["trials"]) > 0
+        assert (row["ratio"] is None) == (row["hz"] == 0)
