@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/pkt_cls.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app.h"
 #include "cases_packet.h"
@@ -16,6 +17,7 @@ struct tc_app {
 	struct records records;
 	struct tc_hook hook;
 	unsigned int prog_id;
+	char prog_name[BPF_OBJ_NAME_LEN];
 };
 
 static const struct {
@@ -86,11 +88,12 @@ static int create(const struct spec *spec, struct port *port, struct app **handl
 static int start(struct app *handle)
 {
 	struct tc_app *app = (struct tc_app *)handle;
-	struct bpf_prog_info info = {0};
+	struct bpf_prog_info info;
 	__u64 jited_addr;
 	int err = read_program_info(app->program.fd, &info, &jited_addr);
 
 	app->prog_id = info.id;
+	memcpy(app->prog_name, info.name, sizeof(app->prog_name));
 	return err ? fail(-err, app->hook.link->ifname, "read program") : 0;
 }
 
@@ -108,6 +111,7 @@ static int describe(const struct app *handle, json_t *ready)
 	}
 	json_object_set_new(object, "hook", json_string("ingress"));
 	json_object_set_new(object, "prog_id", json_integer(prog_id));
+	json_object_set_new(object, "prog_name", json_string(app->prog_name));
 	return json_object_set_new(ready, "tc", object)
 		       ? fail(ENOMEM, app->hook.link->ifname, "describe TC program")
 		       : 0;

@@ -92,7 +92,7 @@ def _iter_programs(sides: Mapping[str, Sequence[Message]]) -> Iterator[Program]:
     """The programs that the agents say they have loaded; only the generator's has no name."""
     for side, messages in sides.items():
         ready = parse_stream(messages).ready
-        for about in (ready.get("attach"), ready.get("generator")):
+        for about in (ready.get("attach"), ready.get("tc"), ready.get("generator")):
             if about and about.get("jited_addr"):
                 start = int(about["jited_addr"], 16)
                 name = f"bpf:{about.get('prog_name', 'generator')} ({side})"
