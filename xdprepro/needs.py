@@ -31,8 +31,10 @@ def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
 
 def find_guest_refusal(case: Case) -> str:
     """Why no guest measures this case, whatever it can do, or nothing: its loads are counted packets, and no clock is
-    right in it."""
-    return "" if is_saturated(case.params()) else f"load = {case.load} needs a clock, which a guest has not"
+    right in it. Its caches are its processor model's."""
+    if not is_saturated(case.params()):
+        return f"load = {case.load} needs a clock, which a guest has not"
+    return missing_cache(case)
 
 
 def _missing_load(case: Case) -> str:
