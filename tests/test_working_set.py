@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from xdprepro.cases import Case
+from xdprepro.needs import find_guest_refusal
 from xdprepro.working_set import missing_cache, resolve_lines
 
 PROBE = {"caches": {"l1_bytes": 32768, "l2_bytes": 1 << 20, "llc_bytes": 32 << 20}}
@@ -28,3 +29,8 @@ def test_unknown_cache_is_a_reason_to_skip(probe: dict[str, dict[str, int]]) -> 
     case = resolve_lines(replace(CASE, lines="l2*2"), probe)
     assert case.lines == "l2*2"
     assert missing_cache(case) == "lines = l2*2: the machine does not tell the size of that cache"
+
+
+def test_no_guest_has_caches_to_go_by() -> None:
+    assert find_guest_refusal(replace(CASE, lines="llc*2")) == missing_cache(replace(CASE, lines="llc*2")) != ""
+    assert find_guest_refusal(CASE) == ""
