@@ -166,7 +166,7 @@ KEYS: dict[str, Sequence[str]] = {
             "restarts",
             "trials_used",
         ),
-        *("trials_excluded", "mode", "generator", "cores", "flags", "note"),
+        *("trials_excluded", "mode", "generator", "load", "cores", "flags", "note"),
     ),
     "searches": (
         *("case_id", "restart", "loss_ratio", "lower_pps", "upper_pps", "width_pct", "pps", "steps", "usable", "note"),

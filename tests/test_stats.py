@@ -6,16 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_trials import INTERVAL_NS, SAMPLES, make_trial
+from made_trials import INTERVAL_NS, OUTSIDE, SAMPLES, make_trial
+from recorded import load_recording
 from scipy import stats as scipy_stats
 
 from xdprepro import stats
 from xdprepro.cases import Case
+from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import Sample, Trial
 
 DROP = Case("xdp.drop.no-touch")
 TX = Case("xdp.tx.swap-macs")
 XSK = Case("xsk.rxdrop")
+
+
+EVERY_CASE = [
+    *map(Case, CASE_KINDS),
+    *(Case("xdp.redirect-cpu.no-touch", remote=remote) for remote in ("drop", "pass", "redirect")),
+]
 
 
 def rate_of(trial: Trial, case: Case) -> stats.Rate:
@@ -92,6 +100,37 @@ def test_forwarded_packets_count_only_as_far_as_they_came_back() -> None:
     assert rate.packets == 10_000_000
     assert rate.pps == pytest.approx(7.5e6, rel=1e-6)
     assert rate.ns_per_packet == pytest.approx(100 / 0.75, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", EVERY_CASE, ids=lambda case: case.id)
+@pytest.mark.parametrize("share", [1.0, 0.75])
+def test_every_case_has_the_rate_of_what_reached_its_end(case: Case, share: float) -> None:
+    rate = rate_of(make_trial(case, ns=100.0, returned_share=share), case)
+    leaves = case.role in ("forward", "transmit")
+    assert rate.packets == 10_000_000
+    assert rate.pps == pytest.approx(1e7 * (share if leaves else 1), rel=1e-6)
+
+
+def test_a_sender_has_the_cores_of_its_threads() -> None:
+    case = Case("xsk.txonly", xsk_threads=2)
+    params = case.params() | {"cpus": {"sampler": 0, "apps": [1, 2], "remotes": [], "generators": []}}
+    rate = stats.trial_rate(make_trial(case), params)
+    assert rate is not None
+    assert rate.cores == 2
+
+
+def test_what_the_work_drops_is_as_good_as_returned() -> None:
+    """A quarter is dropped by XDP, and the application's ring is full now and then; all that it took came back."""
+    trial, case = load_recording("lbfw")
+    assert rate_of(trial, case).returned == 1.0
+
+
+def test_what_an_application_drops_as_its_work_is_not_lost() -> None:
+    case = Case("xsk.l2fwd.lbfw")
+    total = 10_000_000 + OUTSIDE
+    dropped = {"xsk_app.q0.dropped": total // 4, "xsk_app.q0.tx_packets": -(total // 4)}
+    trial = make_trial(case, returned_share=0.75, dut_end=dropped)
+    assert rate_of(trial, case).returned == pytest.approx(1.0, abs=1e-6)
 
 
 def test_foreign_packets_do_not_add_to_the_forwarding_rate() -> None:

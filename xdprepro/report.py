@@ -68,6 +68,7 @@ def case_table(view: RunView) -> Table:
         Column("trials_excluded", "trials excluded", once=True),
         Column("mode", "mode", words=True, once=True),
         Column("generator", "generator", words=True, once=True),
+        Column("load", "load", words=True, once=True),
         Column("cores", "cores", lambda cores: "/".join(map(str, cores)), once=True),
         Column("flags", "flags", list_cell, words=True, once=True),
         Column("note", "note", words=True, once=True),
@@ -100,6 +101,7 @@ def _case_row(view: RunView, case_id: str, loss_ratio: float | None) -> dict[str
         "trials_excluded": len(rates.excluded),
         "mode": ", ".join(sorted({mode for one in trials if (mode := mode_obtained(one))})) or None,
         "generator": ", ".join(sorted({used for one in trials if (used := generator_used(one))})) or None,
+        "load": describe_load(view.run.cases[case_id]),
         "cores": tuple(sorted({one.rate.cores for one in trials if one.usable and one.rate})) or None,
         "flags": sorted({flag for one in trials for flag in flag_names(one.flags)}),
         "note": _case_note(rates, trials),
@@ -111,6 +113,14 @@ def mode_obtained(one: TrialView) -> str:
     ready = one.trial.dut.ready
     binds = sorted({socket["bind_mode"] for socket in ready.get("xsk", ())})
     return " ".join([ready["attach"]["attach_mode"], *binds]) if "attach" in ready else ""
+
+
+def describe_load(params: Mapping[str, Any]) -> str:
+    """How much was sent; who sends by itself has no load from outside."""
+    loads = {"fixed": f"{params.get('rate_pps')} pps", "closed": f"{params.get('outstanding')} on the way"}
+    own = {"transmit": "sends itself", "ring": "two threads"}
+    load = str(params.get("load", ""))
+    return own.get(stats.kind_of(params).role) or loads.get(load, load)
 
 
 def generator_used(one: TrialView) -> str:

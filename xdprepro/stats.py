@@ -199,7 +199,7 @@ def returned_share(trial: Trial, params: Mapping[str, Any]) -> float:
     handled = sum_counters(dut, rate_pattern(params))
     ended = sum_counters(trial.tester.delta(), action_pattern("XDP_DROP")) / (params.get("fanout") or 1)
     ended += sum(sum_counters(dut, action_pattern(one)) for one in kind.also)
-    ended += sum_counters(dut, app_pattern(params, "work_drops")) if kind.app else 0
+    ended += sum_counters(dut, app_pattern(params, "dropped")) if kind.app else 0
     # More than handled means foreign packets; the loss closure says so, the rate must not gain from it.
     return min(1.0, max(0.0, ended / handled)) if handled > 0 else 0.0
 
