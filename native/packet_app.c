@@ -3,6 +3,7 @@
 #include "packet_app.h"
 
 #include <errno.h>
+#include <linux/if_ether.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -54,21 +55,13 @@ static void *run_sending(void *argument)
 	return NULL;
 }
 
-static int open_sockets(struct packet_app *app, const struct spec *spec, const struct link *link)
+/* The longest frame that both a slot and the port take: the kernel stops at one that is longer. */
+static uint32_t find_longest(const struct packet_app *app, const struct link *egress)
 {
-	const struct packet_variant *variant = app->variant;
-	struct link egress = *link;
-	int result = 0;
+	uint32_t slot = app->spec->frame_size - TPACKET3_HDRLEN;
+	uint32_t port = egress->mtu + ETH_HLEN;
 
-	if (variant->receives)
-		result = packet_socket_receive(&app->receiver.socket, link, variant->version,
-					       &spec->packet);
-	if (!result && spec->egress_ifname[0])
-		result = link_read(spec->egress_ifname, &egress);
-	if (!result && variant->sends)
-		result = packet_socket_transmit(&app->sender.socket, &egress, variant->version,
-						&spec->packet);
-	return result;
+	return slot < port ? slot : port;
 }
 
 static int check_frame(const struct packet_app *app)
@@ -78,8 +71,27 @@ static int check_frame(const struct packet_app *app)
 	if (app->variant->receives || frame_len <= (int)app->longest)
 		return 0;
 	return fail_usage("spec", "frame.frame_len",
-			  "%d is not at most %u, what a slot of packet.frame_size = %d holds",
+			  "%d is not at most %u, what the port and a slot of packet.frame_size = "
+			  "%d hold",
 			  frame_len, app->longest, app->spec->frame_size);
+}
+
+static int open_sockets(struct packet_app *app, const struct spec *spec, const struct link *link)
+{
+	const struct packet_variant *variant = app->variant;
+	struct link egress = *link;
+	int result = spec->egress_ifname[0] ? link_read(spec->egress_ifname, &egress) : 0;
+
+	app->longest = find_longest(app, &egress);
+	if (!result)
+		result = check_frame(app);
+	if (!result && variant->receives)
+		result = packet_socket_receive(&app->receiver.socket, link, variant->version,
+					       &spec->packet);
+	if (!result && variant->sends)
+		result = packet_socket_transmit(&app->sender.socket, &egress, variant->version,
+						&spec->packet);
+	return result;
 }
 
 /* The kernel leaves a frame in its slot, so this is done once. */
@@ -125,13 +137,11 @@ static int create(const struct spec *spec, struct port *port, struct app **handl
 	app->spec = &spec->packet;
 	app->frames = &spec->generator;
 	app->variant = &variants[spec->test_case - cases_packet];
-	app->longest = spec->packet.frame_size - TPACKET3_HDRLEN;
 	app->receiver.socket.fd = app->sender.socket.fd = -1;
 	sem_init(&app->go, 0, 0);
 	app->ended_fd = eventfd(0, EFD_CLOEXEC);
-	result = app->ended_fd < 0 ? fail(errno, spec->ifname, "eventfd") : check_frame(app);
-	if (!result)
-		result = open_sockets(app, spec, &port->link);
+	result = app->ended_fd < 0 ? fail(errno, spec->ifname, "eventfd")
+				   : open_sockets(app, spec, &port->link);
 	*handle = (struct app *)app;
 	if (result)
 		destroy(*handle);

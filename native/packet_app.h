@@ -13,7 +13,7 @@ struct packet_counters {
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
 	uint64_t tx_packets; /* what the kernel gave back as sent */
-	uint64_t tx_drops;   /* frames that do not fit into a slot, and are not forwarded */
+	uint64_t tx_drops;   /* frames too long to be sent, by slot or port */
 	uint64_t tx_errors;  /* frames that the port refused; they stay, and are sent again */
 	uint64_t tx_fails;   /* calls that failed for another reason, such as a link that is down */
 	uint64_t empty_polls;
@@ -29,7 +29,7 @@ struct packet_app {
 	const struct packet_spec *spec;
 	const struct generator_spec *frames; /* to transmit */
 	const struct packet_variant *variant;
-	uint32_t longest; /* frame that fits into a slot */
+	uint32_t longest; /* frame that can be sent */
 	pthread_t thread;
 	sem_t go;
 	int ended_fd;

@@ -39,11 +39,10 @@ static int set_flag(const struct packet_socket *packet, int option, const char *
 	return 0;
 }
 
-static int open_socket(struct packet_socket *packet, const char *ifname, int version,
+static int open_socket(struct packet_socket *packet, const struct link *link, int version,
 		       const struct packet_spec *spec)
 {
 	*packet = (struct packet_socket){
-		.ifname = ifname,
 		.version = version,
 		.block_size = spec->block_size,
 		.blocks = spec->blocks,
@@ -51,11 +50,12 @@ static int open_socket(struct packet_socket *packet, const char *ifname, int ver
 		.frames = spec->block_size / spec->frame_size * spec->blocks,
 		.timeout_ms = spec->timeout_ms,
 	};
+	memcpy(packet->ifname, link->ifname, sizeof(packet->ifname));
 	/* Protocol 0: nothing comes before the socket is bound to the port. */
 	packet->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (packet->fd >= 0)
 		return set_flag(packet, PACKET_VERSION, "PACKET_VERSION", version);
-	fail(errno, ifname, "packet socket");
+	fail(errno, packet->ifname, "packet socket");
 	if (failure.err == EAFNOSUPPORT)
 		fail_hint(fail_result(), "this kernel lacks CONFIG_PACKET");
 	return fail_result();
@@ -101,7 +101,7 @@ static int bind_socket(const struct packet_socket *packet, const struct link *li
 int packet_socket_receive(struct packet_socket *packet, const struct link *link, int version,
 			  const struct packet_spec *spec)
 {
-	int result = open_socket(packet, link->ifname, version, spec);
+	int result = open_socket(packet, link, version, spec);
 
 	if (!result)
 		result = set_flag(packet, PACKET_IGNORE_OUTGOING, "PACKET_IGNORE_OUTGOING", 1);
@@ -117,7 +117,7 @@ int packet_socket_receive(struct packet_socket *packet, const struct link *link,
 int packet_socket_transmit(struct packet_socket *packet, const struct link *link, int version,
 			   const struct packet_spec *spec)
 {
-	int result = open_socket(packet, link->ifname, version, spec);
+	int result = open_socket(packet, link, version, spec);
 
 	if (!result)
 		result = set_flag(packet, PACKET_QDISC_BYPASS, "PACKET_QDISC_BYPASS", spec->bypass);

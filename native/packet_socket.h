@@ -12,7 +12,7 @@
 
 /* An AF_PACKET socket on a port, and its ring. */
 struct packet_socket {
-	const char *ifname;
+	char ifname[IF_NAMESIZE];
 	int fd;
 	int version; /* TPACKET_V2, TPACKET_V3 */
 	uint8_t *ring;

@@ -364,3 +364,26 @@ def test_tc_program_returns_its_action_and_counts(
         dut.command("finish")
         assert dut.end() == 0
     assert total(dut.moved(), "tc_prog.", f".{action}.packets") == 1000
+
+
+def test_frame_beyond_the_mtu_is_an_error(pair: Pair) -> None:
+    with start_agent(pair, pair.dut, sending(pair, "v3", count=1, frame_len=1515)) as dut:
+        assert dut.end() == 2
+    assert "1515 is not at most 1514" in dut.lines[-1]["error"]["reason"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_frames_that_the_other_port_cannot_take_are_not_forwarded(pair: Pair, version: str) -> None:
+    run("ip", "-n", pair.dut, "link", "add", "out0", "mtu", "1000", "type", "veth", "peer", "name", "out1")
+    try:
+        for end in ("out0", "out1"):
+            run("ip", "-n", pair.dut, "link", "set", end, "up")
+        for frame_len, name in ((1014, "tx_packets"), (1015, "tx_drops")):
+            part = packet_part()
+            spec = measure_spec(f"pkt-{version}.l2fwd", "forward", packet=part, egress_ifname="out0", measure_s=0.1)
+            dut, _ = run_trial(pair, spec, from_ring(pair, frame_len=frame_len, count=300))
+            moved = dut.moved()
+            assert moved["pkt_app.rx_packets"] == moved[f"pkt_app.{name}"] == 300
+            assert moved["egress_netdev.tx_packets"] == moved["pkt_app.tx_packets"]
+    finally:
+        run("ip", "-n", pair.dut, "link", "del", "out0")
