@@ -26,7 +26,8 @@ def pair(agent: Path, root_user: None) -> Iterator[Pair]:
 def best_share(tester: Agent) -> float:
     """Of all readings in the second half of the trial, the best share of what was due that was sent."""
     counters = [line["counters"] for line in tester.samples("measure")]
-    return max(one[PACKETS] / one[DUE] for one in counters[len(counters) // 2 :] if one.get(DUE))
+    shares: list[float] = [one[PACKETS] / one[DUE] for one in counters[len(counters) // 2 :] if one.get(DUE)]
+    return max(shares)
 
 
 def dropped(dut: Agent) -> int:
