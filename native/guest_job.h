@@ -9,7 +9,14 @@
 
 enum side { SIDE_DUT, SIDE_TESTER, SIDES };
 enum guest_channel { CHANNEL_VIRTIO_SERIAL, CHANNEL_SERIAL };
-enum guest_port { PORT_VETH, PORT_IGB, PORT_VIRTIO_NET, PORT_VMXNET3, PORT_E1000E };
+enum guest_port {
+	PORT_VETH,
+	PORT_IGB,
+	PORT_VIRTIO_NET,
+	PORT_VIRTIO_NET_DMA,
+	PORT_VMXNET3,
+	PORT_E1000E,
+};
 
 extern const char *const side_names[];
 extern const char *const guest_port_names[];

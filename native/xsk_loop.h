@@ -176,12 +176,13 @@ static __always_inline uint32_t xsk_turn_round(struct xsk *xsk, uint32_t n, stru
 		struct xdp_desc *out = xsk_ring_prod__tx_desc(&xsk->tx, to), *first = out;
 
 		run = xsk_run(xsk_run(n - done, from, xsk->rx.mask), to, xsk->tx.mask);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
 		for (uint32_t i = 0; i < run; i++) {
 			const struct xdp_desc got = desc[i];
 
+			*out = desc[i]; /* one store of all of it; dropped, it is written over */
 			if (xsk_receive(xsk, area, &got, sums, general, touch))
-				*out++ = got;
+				out++;
 			else
 				*xsk_ring_prod__fill_addr(fill, fill->cached_prod + dropped++) =
 					got.addr;

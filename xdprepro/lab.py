@@ -13,7 +13,8 @@ from xdprepro.errors import USAGE, XdpreproError
 LABS = Path(__file__).parent.parent / "inventory"  # the labs that have a name
 
 KINDS = ("veth", "vm")
-GUEST_PORTS = ("veth", "virtio-net", "igb", "vmxnet3", "e1000e")  # what a guest can have for a cable's two ends
+# What a guest can have for a cable's two ends.
+GUEST_PORTS = ("veth", "virtio-net", "igb", "vmxnet3", "e1000e", "virtio-net-dma")
 ROLES = ("dut", "tester")
 # Ansible templates this one where it uses it; ansible-inventory hands it out as it is written.
 NAME_TEMPLATE = "{{ inventory_dir | basename }}"

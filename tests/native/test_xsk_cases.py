@@ -95,16 +95,16 @@ def mtu(pair: Pair, size: int) -> Iterator[None]:
 
 
 def receive_spec(case: str, **changes: Any) -> Line:
-    return measure_spec(case, measure_s=0.1, xsk=xsk_part(**changes))
+    return measure_spec(case, settle_s=0, measure_s=0.05, xsk=xsk_part(**changes))
 
 
 def forward_spec(**changes: Any) -> Line:
-    return measure_spec("xsk.l2fwd.swap-macs", "forward", measure_s=0.1, xsk=xsk_part(**changes))
+    return measure_spec("xsk.l2fwd.swap-macs", "forward", settle_s=0, measure_s=0.05, xsk=xsk_part(**changes))
 
 
 def transmit_spec(pair: Pair, *, count: int = COUNT, frame_len: int = 60, flows: int = 1, **changes: Any) -> Line:
     frame = {"dst_mac": pair.tester_mac, "src_mac": pair.dut_mac, "frame_len": frame_len, "flows": flows}
-    spec = measure_spec("xsk.txonly", "transmit", measure_s=0.1, xsk=xsk_part(**changes))
+    spec = measure_spec("xsk.txonly", "transmit", settle_s=0, measure_s=0.05, xsk=xsk_part(**changes))
     return spec | {"count": count, "frame": frame}
 
 
@@ -228,7 +228,7 @@ def test_packets_are_sent_in_several_pieces(pair: Pair, frame_len: int) -> None:
 @pytest.mark.parametrize("case", BESIDE)
 def test_program_beside_a_socket_decides(pair: Pair, case: str) -> None:
     role = "forward" if ".tx." in case else "sink"
-    spec = measure_spec(case, role, measure_s=0.1, xsk=xsk_part())
+    spec = measure_spec(case, role, settle_s=0, measure_s=0.05, xsk=xsk_part())
     dut, tester = run_trial(pair, spec, generate_spec(pair, count=COUNT))
     moved = dut.moved()
     assert total(moved, "xdp_prog.", f".{BESIDE[case]}.packets") == COUNT
