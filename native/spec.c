@@ -33,12 +33,9 @@ static const struct {
 	const char *key;
 	int (*parse)(const struct section *top, struct spec *spec);
 } sections[] = {
-	{SECTION_XDP, "xdp", parse_xdp},
-	{SECTION_XSK, "xsk", parse_xsk},
-	{SECTION_WORK, "work", parse_work},
-	{SECTION_PACKET, "packet", parse_packet},
-	{SECTION_UDP, "udp", parse_udp},
-	{SECTION_RING, "ring", parse_ring},
+	{SECTION_XDP, "xdp", parse_xdp},    {SECTION_XSK, "xsk", parse_xsk},
+	{SECTION_WORK, "work", parse_work}, {SECTION_PACKET, "packet", parse_packet},
+	{SECTION_UDP, "udp", parse_udp},    {SECTION_RING, "ring", parse_ring},
 };
 
 #define SECTIONS_LEN (sizeof(sections) / sizeof(sections[0]))
