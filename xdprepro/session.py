@@ -4,6 +4,7 @@
 A search is one place in a plan, but as many trials as it takes: it counts them in the second index of its case.
 """
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -79,8 +80,9 @@ class Session:
         self.plans = [arrange(suite.plan(ready.cases, run=run), ready.cases) for run in range(runs)]
         self.total = sum(len(plan) for plan in self.plans)
         self.finished = [0] * runs
+        self.trials = [0] * runs  # begun, ended, and ended well: a search is many
+        self.ended = [0] * runs
         self.good = [0] * runs
-        self.trials = [0] * runs
         self.accepted: list[dict[LoadKey, list[float]]] = [{} for _ in range(runs)]
         self.overhead_s, self.restart_s = OVERHEAD_S, RESTART_S
         self.restarts_left = runs * suite.restarts
@@ -158,32 +160,33 @@ class Session:
     def _slot(self, journal: archive.Journal, run: int, slot: Slot) -> None:
         """One place of a plan; a search that was stopped is not finished."""
         case = self.ready.cases[slot.case_id]
-        if case.load == "search":
-            good = self._search(journal, run, slot)
-            if self.stopped():
-                return
-        else:
-            good = self._trial(journal, run, slot, case).status == "ok"
+        if case.load != "search":
+            self._trial(journal, run, slot, case)
+        elif not self._search(journal, run, slot):
+            return
         self.finished[run] += 1
-        self.good[run] += good
 
     def _search(self, journal: archive.Journal, run: int, slot: Slot) -> bool:
-        """A search of one restart, each step a trial; it ends with a step that fails, or where it is told to stop."""
+        """A search of one restart, each step a trial; a step that fails ends it. Whether it was not told to stop."""
         case = self.ready.cases[slot.case_id]
-        trials: list[Trial] = []
+        steps = itertools.count()
+        told_to_stop = False
 
         def measure(load_pps: int) -> Step | None:
-            if trials and (trials[-1].status != "ok" or self.stopped()):
+            nonlocal told_to_stop
+            step = next(steps)
+            if step and self.stopped():
+                told_to_stop = True
                 return None
-            place = slot._replace(trial=len(trials))
-            trials.append(self._trial(journal, run, place, replace(case, load="fixed", rate_pps=load_pps)))
-            return read_step(trials[-1], case.params()) if trials[-1].status == "ok" else None
+            at_load = replace(case, load="fixed", rate_pps=load_pps)
+            trial = self._trial(journal, run, slot._replace(trial=step), at_load)
+            return read_step(trial, case.params()) if trial.status == "ok" else None
 
         if not (known := self.accepted[run].get(load_key(case.params()))):
             self._fail(journal, run, slot, "what its generator can do is not known: no calibration ended well")
-            return False
+            return True
         run_search(measure, max_pps=median(known), loss_ratios=case.loss_ratios, width=case.width)
-        return all(trial.status == "ok" for trial in trials)
+        return not told_to_stop
 
     def _trial(self, journal: archive.Journal, run: int, slot: Slot, case: Case) -> Trial:
         """One trial, journalled; a failed one is recorded and told, and the suite goes on."""
@@ -209,6 +212,8 @@ class Session:
             end |= {"status": "failed", "reason": error.message}
         finally:
             journal.append(end)
+        self.ended[run] += 1
+        self.good[run] += end["status"] == "ok"
         self.overhead_s += 0.2 * (time.monotonic() - start_s - self.suite.trial_s(case) - self.overhead_s)
         if end["status"] == "failed":
             self.tell(self.progress(slot.case_id, problem=f"failed: {slot.case_id}: {end['reason']}"))
@@ -236,6 +241,7 @@ class Session:
         """A trial that could not begin."""
         number, _ = self._begin(journal, run, slot)
         journal.append({"rec": "trial_end", "slot": number, "status": "failed", "reason": reason})
+        self.ended[run] += 1
         self.tell(self.progress(slot.case_id, problem=f"failed: {slot.case_id}: {reason}"))
 
     def _note_calibration(self, run: int, trial: Trial) -> None:
@@ -260,11 +266,12 @@ class Session:
     def end(self, journals: Iterable[archive.Journal]) -> list[Path]:
         """End each journal, and tell those that can be sealed; one without any finished trial is removed."""
         ended = []
-        for journal, plan, finished, good in zip(journals, self.plans, self.finished, self.good, strict=True):
-            if not finished:
+        for run, journal in enumerate(journals):
+            if not self.ended[run]:
                 archive.remove_journal(journal.path)
                 continue
-            status = "failed" if not good else "complete" if finished == len(plan) else "partial"
+            is_whole = self.finished[run] == len(self.plans[run])
+            status = "failed" if not self.good[run] else "complete" if is_whole else "partial"
             journal.append({"rec": "end", "status": status, "t_utc_ns": time.time_ns()})
             journal.sync()
             ended.append(journal.path)
