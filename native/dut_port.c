@@ -82,8 +82,10 @@ int dut_port_create(struct port *port, struct link *egress, const struct spec *s
 		options.knobs = &spread;
 		options.knobs_size = sizeof(spread);
 	}
-	if (spec->xsk.frags)
+	if (spec->xsk.frags) {
 		options.flags |= BPF_F_XDP_HAS_FRAGS;
+		options.needs = "packets in fragments need Linux 5.18, and 6.6 to reach a socket";
+	}
 	if (test_case->sections & SECTION_XDP)
 		xdp_case_choose(&xdp_case, spec, &options);
 	result = port_create(port, spec->ifname,

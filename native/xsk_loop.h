@@ -23,6 +23,8 @@ struct xsk_sums {
 	uint64_t dropped_bytes;
 	uint32_t packets;
 	uint32_t dropped;
+	bool continued; /* the next descriptor goes on with the packet before it, */
+	bool kept;      /* which is kept */
 };
 
 /* How many entries there are, up to a batch. */
@@ -76,8 +78,8 @@ static __always_inline bool xsk_receive(struct xsk *xsk, uint8_t *area, const st
 	bool kept;
 
 	sums->bytes += desc->len;
-	if (general && xsk->continued) {
-		kept = xsk->kept;
+	if (general && sums->continued) {
+		kept = sums->kept;
 	} else {
 		kept = touch(xsk, xsk_frame(area, desc->addr, general), desc->len);
 		sums->dropped += !kept;
@@ -85,14 +87,22 @@ static __always_inline bool xsk_receive(struct xsk *xsk, uint8_t *area, const st
 	}
 	sums->dropped_bytes += kept ? 0 : desc->len;
 	if (general) {
-		xsk->continued = desc->options & XDP_PKT_CONTD;
-		xsk->kept = kept;
+		sums->continued = desc->options & XDP_PKT_CONTD;
+		sums->kept = kept;
 	}
 	return kept;
 }
 
+/* A batch may begin and end within a packet. */
+static __always_inline struct xsk_sums xsk_start_sums(const struct xsk *xsk)
+{
+	return (struct xsk_sums){.continued = xsk->continued, .kept = xsk->kept};
+}
+
 static __always_inline void xsk_count_received(struct xsk *xsk, const struct xsk_sums *sums)
 {
+	xsk->continued = sums->continued;
+	xsk->kept = sums->kept;
 	xsk_add(&xsk->counters.rx_packets, sums->packets);
 	xsk_add(&xsk->counters.rx_bytes, sums->bytes);
 	if (sums->dropped)
@@ -103,7 +113,7 @@ static __always_inline void xsk_count_received(struct xsk *xsk, const struct xsk
 static __always_inline uint32_t xsk_serve_rxdrop(struct xsk *xsk, bool general, xsk_touch *touch)
 {
 	struct xsk_ring_prod *fill = &xsk->queue->fill;
-	struct xsk_sums sums = {0};
+	struct xsk_sums sums = xsk_start_sums(xsk);
 	uint8_t *area = xsk->area;
 	uint32_t n = xsk_available(&xsk->rx, xsk->batch);
 
@@ -198,7 +208,7 @@ static __always_inline uint32_t xsk_turn_round(struct xsk *xsk, uint32_t n, stru
 /* Send back up to a batch of frames; how many came. */
 static __always_inline uint32_t xsk_serve_l2fwd(struct xsk *xsk, bool general, xsk_touch *touch)
 {
-	struct xsk_sums sums = {0};
+	struct xsk_sums sums = xsk_start_sums(xsk);
 	uint32_t n, room, kept;
 
 	if (xsk->queue->outstanding)
