@@ -333,7 +333,7 @@ def with_rates(rates: Sequence[int]) -> Trial:
     [
         ([500, 900, *[1000] * 18], ("short_warmup",)),
         ([500, *[1000] * 19], ()),
-        ([990, 990, *[1000] * 18], ()),
+        ([960, 960, *[1000] * 18], ()),
         ([900, 900, *[1000] * 9, 890, *[1000] * 8], ()),
     ],
     ids=["rising", "one slow interval", "as good as even", "a slow one later"],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xdprepro import archive, provision, validity
-from xdprepro.cases import LARGEST_IN_ONE_PAGE, Case
+from xdprepro.cases import LARGEST_IN_ONE_PAGE, LARGEST_MTU, Case
 from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.load import make_calibrations
@@ -23,8 +23,6 @@ from xdprepro.specs import plan_cpus
 from xdprepro.suite import Suite
 from xdprepro.trial import read_probe
 from xdprepro.working_set import resolve_lines
-
-LARGEST_MTU = 3386  # of a frame_len of 3400
 
 
 @dataclass(frozen=True, slots=True)

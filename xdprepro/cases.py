@@ -20,7 +20,9 @@ TIMES = ("settle_s", "measure_s", "interval_s")
 MAX_LINES = 10_000_000
 SMALL_XSK_FRAME, LARGE_XSK_FRAME = 2048, 4096  # bytes of the UMEM for a packet, with its head room
 LARGEST_IN_SMALL = 1536  # frame_len
+ETHERNET_BYTES = 14  # of a frame, which are no part of the MTU
 LARGEST_IN_ONE_PAGE = 3400  # frame_len: the longest that native XDP takes without fragments on every driver
+LARGEST_MTU = LARGEST_IN_ONE_PAGE - ETHERNET_BYTES
 
 
 @dataclass(frozen=True, slots=True)

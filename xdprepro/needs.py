@@ -4,20 +4,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xdprepro.cases import LARGEST_IN_ONE_PAGE, Case
+from xdprepro.cases import ETHERNET_BYTES, LARGEST_IN_ONE_PAGE, LARGEST_MTU, Case
 from xdprepro.load import is_saturated
 from xdprepro.working_set import missing_cache
 
 Probe = Mapping[str, Any]
-
-ETHERNET_BYTES = 14  # of a frame, which are no part of the MTU
 
 
 def find_missing(case: Case, dut: Probe, tester: Probe) -> str:
     """Why this case cannot run on these ports, or nothing."""
     if not case.kind.has_tester:
         return next(_missing_cpus(case, dut), "")
-    ends = (("DUT", dut, dut_capabilities(case)), ("tester", tester, tester_capabilities(case)))
+    ends = (("DUT", dut, dut_capabilities(case)), ("tester", tester, tester_capabilities(case, tester)))
     for end, probe, capabilities in ends:
         for capability in capabilities:
             answer = probe["can"].get(capability, {"ok": False, "reason": "the agent did not try it"})
@@ -68,9 +66,9 @@ def dut_capabilities(case: Case) -> tuple[str, ...]:
     return tuple(name for name, needed in wanted.items() if needed)
 
 
-def tester_capabilities(case: Case) -> tuple[str, ...]:
-    """The same of the tester, which has a program of its own to count what comes to it."""
-    attach = "multi_buffer" if case.frags else "xdp_native"
+def tester_capabilities(case: Case, tester: Probe) -> tuple[str, ...]:
+    """The same of the tester, whose program to count what comes takes fragments where the MTU asks for it."""
+    attach = "multi_buffer" if tester["mtu"] > LARGEST_MTU else "xdp_native"
     return (attach, case.generator.replace("-", "_")) if case.generator else (attach,)
 
 

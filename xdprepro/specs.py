@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdprepro.cases import LARGE_XSK_FRAME, LARGEST_IN_SMALL, SMALL_XSK_FRAME, Case
+from xdprepro.cases import LARGE_XSK_FRAME, LARGEST_IN_SMALL, LARGEST_MTU, SMALL_XSK_FRAME, Case
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 
@@ -83,7 +83,9 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
     }
     if case.role == "transmit":
         times = {"settle_s": case.settle_s, "measure_s": case.measure_s}
-        return {"role": "sink", "case": "xdp.drop.no-touch", **common, **times}
+        # Without fragments no program attaches to a port with so large an MTU.
+        xdp = {"xdp": {"frags": True}} if lab.mtu > LARGEST_MTU else {}
+        return {"role": "sink", "case": "xdp.drop.no-touch", **common, **times, **xdp}
     return {
         "role": "generate",
         **common,

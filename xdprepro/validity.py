@@ -42,7 +42,7 @@ QUEUES = ("xsk_ring_full", "xsk_fill_empty", "xsk_dropped", "socket_full", "cpum
 LOST_SHARE = 0.001
 
 # The first two intervals, or the first tenth if that is more, must not all be slower than all others by this share.
-WARM_UP_SHARE, WARM_UP_INTERVALS, FEWEST_INTERVALS = 0.02, 2, 8
+WARM_UP_SHARE, WARM_UP_INTERVALS, FEWEST_INTERVALS = 0.05, 2, 8
 
 
 # name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
