@@ -21,7 +21,7 @@
 #define BOUND(op, touch, role) \
 	CASE("xdpxsk." #op, role, touch, SECTION_XSK, IN_PROGRAM(op, touch), .app = &xsk_rxdrop)
 
-#define XSK(op, touch, role)                                                                   \
+#define XSK(op, touch, role)                                                                       \
 	CASE("xsk." #op, role, touch, SECTION_XSK, .program = PROGRAM(xsk_redirect, xsk_redirect), \
 	     .app = &xsk_##op##_##touch)
 
