@@ -44,7 +44,7 @@ class Result:
     ns: float  # CPU time for a packet
     pps: float
     sampler_ns: int  # CPU time of the DUT's sampler between its edges
-    samples: int
+    samples: int  # in the measure phase
 
 
 def main() -> None:
@@ -138,7 +138,7 @@ def run_one(lab: Lab, case: Case, cpus: Cpus) -> Result:
         (spent.readings_ns[1] - spent.readings_ns[0]) / (last - first),
         (last - first) * 1e9 / (samples[-1].t1_ns - samples[0].t1_ns),
         trial.dut.delta()["threads.sampler.run_ns"],
-        len(trial.dut.samples),
+        len(samples),
     )
 
 

@@ -72,7 +72,6 @@ def test_sampling_is_measured_at_every_rate(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     rows = {row["hz"]: row for row in json.loads(done.stdout)["rows"]}
     assert rows.keys() == {0, 10, 200}
-    # The settling phase is sampled as well.
     assert rows[200]["samples"] > rows[10]["samples"] > rows[0]["samples"]
     for row in rows.values():
         assert min(row["trials"]) > 0
