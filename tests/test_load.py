@@ -4,10 +4,12 @@
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from made_trials import make_fingerprint, make_run, make_trial
 from xdprepro import archive, validity
 from xdprepro.cases import Case
 from xdprepro.compare import compare
+from xdprepro.errors import INTERRUPTED
 from xdprepro.load import find_limits, kept_share, line_pps, load_key, make_calibrations, read_step
 from xdprepro.needs import find_guest_refusal
 from xdprepro.sample import Run, Sample, Trial
@@ -237,25 +240,57 @@ outstanding = 16
 """
 
 
+SLOW_SEARCH = """
+restarts = 1
+[[case]]
+case = "xdp.drop.csum"
+iterations = 50
+load = "search"
+width = 0.0001
+settle_s = 0.1
+measure_s = 0.2
+"""
+
+
+@dataclass(frozen=True)
+class LoadLab:
+    """A lab of this test process, up."""
+
+    path: Path
+
+    def run_args(self, suite: str, name: str) -> list[str]:
+        """The command that runs a suite, into an archive of that name."""
+        path = self.path.parent / f"{name}.toml"
+        path.write_text(suite)
+        argv = [sys.executable, "-m", "xdprepro", "run", str(path), "--lab", str(self.path)]
+        return [*argv, "--archive", str(self.path.parent / name)]
+
+    def load_runs(self, name: str) -> list[Run]:
+        """All sealed runs of an archive."""
+        return [archive.load_run(path) for path in (self.path.parent / name).glob("*.h5")]
+
+
+def xdprepro(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, root_user: None, agent: Path) -> Iterator[RunView]:
-    folder = tmp_path_factory.mktemp("load")
-    lab, suite = folder / f"l{os.getpid()}", folder / "loads.toml"
-    shutil.copytree(ROOT / "inventory/veth", lab)
-    suite.write_text(SUITE)
-
-    def xdprepro(*words: str) -> None:
-        argv = [sys.executable, "-m", "xdprepro", *words]
-        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-        assert done.returncode == 0, done.stderr
-
-    xdprepro("up", str(lab))
+def lab(tmp_path_factory: pytest.TempPathFactory, root_user: None, agent: Path) -> Iterator[LoadLab]:
+    path = tmp_path_factory.mktemp("load") / f"l{os.getpid()}"
+    shutil.copytree(ROOT / "inventory/veth", path)
+    xdprepro(sys.executable, "-m", "xdprepro", "up", str(path))
     try:
-        xdprepro("run", str(suite), "--lab", str(lab), "--archive", str(folder / "archive"))
+        yield LoadLab(path)
     finally:
-        xdprepro("down", str(lab))
-    (path,) = (folder / "archive").glob("*.h5")
-    yield view_run(archive.load_run(path))
+        xdprepro(sys.executable, "-m", "xdprepro", "down", str(path))
+
+
+@pytest.fixture(scope="module")
+def measured(lab: LoadLab) -> RunView:
+    xdprepro(*lab.run_args(SUITE, "loads"))
+    (run,) = lab.load_runs("loads")
+    return view_run(run)
 
 
 def flags_in(view: RunView, case: str, **params: object) -> list[set[str]]:
@@ -311,3 +346,28 @@ def test_a_closed_loop_returns_all_that_it_sent(measured: RunView) -> None:
     assert not one.closure.open
     ready = one.trial.tester.ready["generator"]
     assert (ready["closed_loop"], ready["generator"]) == (16, "af-packet")
+
+
+def wait_for_trials(folder: Path, count: int) -> None:
+    """Until so many trials of the run that is going on have ended."""
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        ended = sum(path.read_bytes().count(b'"rec":"trial_end"') for path in folder.glob("journal/*.journal"))
+        if ended >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {count} trials ended")
+
+
+@pytest.mark.netns
+def test_a_search_that_is_interrupted_keeps_its_steps(lab: LoadLab) -> None:
+    with subprocess.Popen(
+        lab.run_args(SLOW_SEARCH, "cut"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as cut:
+        wait_for_trials(lab.path.parent / "cut", 2)  # the calibration and a step
+        cut.send_signal(signal.SIGINT)
+        assert cut.wait(60) == INTERRUPTED
+    (run,) = lab.load_runs("cut")
+    steps = [trial for trial in run.trials if run.cases[trial.key.case_id]["load"] == "search"]
+    assert run.status == "partial"
+    assert "ok" in {trial.status for trial in steps}
