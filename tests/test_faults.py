@@ -111,7 +111,7 @@ def sealed(lab: TestLab) -> list[Path]:
     [
         ("[[case]]\ncase = 'xdp.dorp.no-touch'", ("xdp.dorp.no-touch", "did you mean xdp.drop.no-touch?")),
         ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_lenn = 60", ("frame_lenn", "did you mean frame_len?")),
-        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 59", ("frame_len = 59", "60 to 3400")),
+        ("[[case]]\ncase = 'xdp.drop.no-touch'\nframe_len = 59", ("frame_len = 59", "60 to 9000")),
         ("[[case]]\ncase = 'xdp.drop.no-touch'\nattach_mode = 'generic'", ("'generic'", "native, skb")),
         ("[[case]\ncase = 1", ("not valid TOML", "line 1")),
         ("title = 'none'", ("no [[case]]",)),
