@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What our programs cost beyond those that only return the action, in instructions of x86 that a kernel executes."""
 
-
 import pytest
 from guest_lab import dut_spec, generator_spec, make_job
 
