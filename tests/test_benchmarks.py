@@ -65,7 +65,7 @@ def test_sampling_is_measured_at_every_rate(lab: Lab) -> None:
         "--rounds",
         "2",
         "--measure",
-        "0.1",
+        "0.3",
         "--json",
     ]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
