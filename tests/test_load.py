@@ -22,6 +22,7 @@ from xdprepro.compare import compare
 from xdprepro.errors import INTERRUPTED
 from xdprepro.load import find_limits, kept_share, line_pps, load_key, make_calibrations, read_step
 from xdprepro.needs import find_guest_refusal
+from xdprepro.report import find_trial_reasons
 from xdprepro.sample import Run, Sample, Trial
 from xdprepro.search import find_bounds
 from xdprepro.session import arrange
@@ -91,7 +92,10 @@ def test_ports_that_are_virtual_or_emulated_have_no_line() -> None:
 def test_a_rate_that_was_not_kept_is_flagged(kept: float, off: bool) -> None:
     trial = with_load(make_trial(FIXED, ns=1000.0), rate_pps=1_000_000, kept=kept)
     assert kept_share(trial) == pytest.approx(kept, abs=1e-3)
-    assert ("pacing_off" in flags_of(trial, make_run([trial], [FIXED]))) == off
+    view = view_run(make_run([trial], [FIXED]))
+    assert ("pacing_off" in validity.flag_names(view.trials[0].flags)) == off
+    notes = list(find_trial_reasons(view, view.trials[0]))
+    assert notes == (["the generator kept 98.0 % of 1000000 packets/s"] if off else [])
 
 
 @pytest.mark.parametrize("timeouts", [0, 1])

@@ -10,6 +10,7 @@ from xdprepro.closure import find_driver
 from xdprepro.comparable import EMULATED, is_emulated
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
 from xdprepro.costs import Cost, case_costs
+from xdprepro.load import asked_pps, kept_share
 from xdprepro.places import CLASSES
 from xdprepro.sample import SIDES
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
@@ -177,6 +178,8 @@ def find_trial_reasons(view: RunView, one: TrialView) -> Iterator[str]:
         return
     yield from one.closure.reasons
     yield from mode_mismatches(one.trial, view.run.cases[one.trial.key.case_id])
+    if "pacing_off" in flag_names(one.flags):
+        yield f"the generator kept {100 * kept_share(one.trial):.1f} % of {asked_pps(one.trial)} packets/s"
 
 
 def closure_table(one: TrialView) -> Table:
