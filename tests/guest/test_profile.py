@@ -135,6 +135,19 @@ def test_instructions_are_told_by_function_and_side(tmp_path: Path) -> None:
     }
 
 
+def test_where_the_dut_sends_the_tester_receives(tmp_path: Path) -> None:
+    lines = trial_lines(0)
+    programs = {
+        side: {"attach": {"prog_name": name, "jited_addr": hex(address), "jited_len": 64}}
+        for side, name, address in (("dut", "xdp_pass", TESTER_PROGRAM), ("tester", "xdp_drop", DUT_PROGRAM))
+    }
+    lines[1:3] = [{"slot": 0, "side": side, "msg": {"ready": True, **said}} for side, said in programs.items()]
+    rows = read_counted(boot_with(tmp_path, COUNTS, lines)).profiles[0].rows
+    assert ProfileRow("veth_poll [veth]", "receive", 200) in rows
+    assert ProfileRow("bpf:xdp_drop (tester)", "receive", 28) in rows
+    assert ProfileRow("veth_poll [veth]", "generator", 50) in rows
+
+
 def test_program_is_another_one_in_the_next_window(tmp_path: Path) -> None:
     """The second trial's program is where the first one's generator was."""
     counts = COUNTS + COUNTS.partition("\n")[2].replace("window 0", "window 1").replace("end 0", "end 1")

@@ -12,7 +12,7 @@ from xdprepro.guest.symbols import join_kallsyms, parse_kallsyms
 from xdprepro.sample import SIDES, Profile, ProfileRow, parse_stream
 from xdprepro.stats import count_seen
 
-# Of a context's kind. A poll in which the DUT's program ran is the receive side, another one the tester's port's.
+# Of a context's kind. A poll in which the receiver's program ran is the receive side, another one the sender's port's.
 SIDE_OF = {"poll": "generator", "generator": "generator", "app": "app", "interrupt": "rest", "rest": "rest"}
 
 Message = Mapping[str, Any]
@@ -47,13 +47,14 @@ def read_counted(boot: Boot) -> Counted:
         elif packets is None:
             faults[slot] = "the DUT did not say how many packets it saw"
         else:
-            profiles[slot] = make_profile(counts.windows[slot], programs[slot], packets)
+            dut_sends = "generator" not in parse_stream(sides["tester"]).ready
+            profiles[slot] = make_profile(counts.windows[slot], programs[slot], packets, dut_sends=dut_sends)
     return Counted(profiles, faults)
 
 
-def make_profile(window: Window, programs: Iterable[Program], packets: int) -> Profile:
+def make_profile(window: Window, programs: Iterable[Program], packets: int, *, dut_sends: bool = False) -> Profile:
     """By side instead of context, the most expensive first."""
-    sides = _find_sides(window, tuple(programs))
+    sides = _find_sides(window, tuple(programs), dut_sends=dut_sends)
     insn: Counter[Key] = Counter()
     memory: dict[Key, tuple[int, ...]] = {}
     for (function, context), count in window.insn.items():
@@ -67,15 +68,19 @@ def make_profile(window: Window, programs: Iterable[Program], packets: int) -> P
     return Profile(packets=packets, rows=rows, total_insn=sum(window.totals.values()))
 
 
-def _find_sides(window: Window, programs: Sequence[Program]) -> dict[str, str]:
-    """A poll that ran the DUT's program received for it; where the DUT has none, one that did not run the tester's."""
+def _find_sides(window: Window, programs: Sequence[Program], *, dut_sends: bool) -> dict[str, str]:
+    """A poll that ran the DUT's program received for it; where the DUT has none, one that did not run the tester's.
+
+    Where the DUT sends, the tester receives, and other polls are of the DUT's port, which takes back what was sent.
+    """
     polls = {context for context, kind in window.kinds.items() if kind == "poll"}
     ran = {
         is_dut: {context for function, context in window.insn if function in names} & polls
         for is_dut in (True, False)
         for names in [{program.name for program in programs if program.is_dut == is_dut}]
     }
-    receive = ran[True] if any(program.is_dut for program in programs) else polls - ran[False]
+    has_program = any(program.is_dut for program in programs)
+    receive = ran[not dut_sends] if dut_sends or has_program else polls - ran[False]
     return {context: "receive" if context in receive else SIDE_OF[kind] for context, kind in window.kinds.items()}
 
 
