@@ -12,7 +12,8 @@
 #define MTU_MAX 9000
 
 const char *const side_names[] = {"dut", "tester", NULL};
-const char *const guest_port_names[] = {"veth", "igb", "virtio-net", "virtio-net-dma", "vmxnet3", "e1000e", NULL};
+const char *const guest_port_names[] = {"veth",    "igb",    "virtio-net", "virtio-net-dma",
+					"vmxnet3", "e1000e", NULL};
 
 static const char *const channel_names[] = {"virtio-serial", "serial", NULL};
 static const char *const job_keys[] = {"channel", "modules", "port",  "ports",  "queues", "mtu",

@@ -43,7 +43,8 @@ struct window_mark {
 struct window_table {
 	uint64_t magic;
 	uint64_t version;
-	uint64_t program; /* first address of the receiver's program, 0: none; for the memory pass */
+	uint64_t
+		program; /* first address of the receiver's program, 0: none; for the memory pass */
 	uint64_t symbols; /* address of an array: where kernel functions start, in no order */
 	uint64_t symbols_len;
 	uint64_t marks_len;
