@@ -55,7 +55,6 @@ int parse_sending(const struct section *top, struct generator_spec *generator)
 	return result;
 }
 
-/* Nothing but a thread of our own can wait for what returns, and no two of them can share that. */
 static int parse_load(const struct section *top, struct generator_spec *generator)
 {
 	int result = 0;
@@ -65,16 +64,24 @@ static int parse_load(const struct section *top, struct generator_spec *generato
 	if (!result && json_object_get(top->object, "closed_loop"))
 		result =
 			read_small(top, "closed_loop", 0, OUTSTANDING_MAX, &generator->closed_loop);
-	if (result)
-		return result;
-	if (generator->closed_loop && generator->kind == GENERATOR_LIVE_FRAMES)
+	return result;
+}
+
+/*
+ * Only a thread of our own can wait for what returns, and two could not share that. A program that
+ * keeps time cannot end its call.
+ */
+static int check_load(const struct section *top, const struct generator_spec *generator)
+{
+	bool live = generator->kind == GENERATOR_LIVE_FRAMES;
+
+	if (generator->closed_loop && live)
 		return bad_value(top, "closed_loop", "allowed with live-frames: use af-packet");
 	if (generator->closed_loop && generator->cpus_len != 1)
 		return bad_value(top, "closed_loop", "allowed with more than one of cpus");
 	if (generator->closed_loop && generator->rate_pps)
 		return bad_value(top, "closed_loop", "allowed with a rate_pps");
-	/* The program that keeps time cannot end its call. */
-	if (generator->rate_pps && generator->count && generator->kind == GENERATOR_LIVE_FRAMES)
+	if (generator->rate_pps && generator->count && live)
 		return bad_value(top, "rate_pps", "allowed with live-frames and a count");
 	return 0;
 }
@@ -106,5 +113,7 @@ int parse_generator(const struct section *top, struct generator_spec *generator)
 		result = parse_sending(top, generator);
 	if (!result)
 		result = parse_load(top, generator);
+	if (!result)
+		result = check_load(top, generator);
 	return result ? result : check_generator(top, generator);
 }
