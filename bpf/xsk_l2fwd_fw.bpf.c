@@ -8,7 +8,7 @@ SEC("xdp")
 int xsk_l2fwd_fw(struct xdp_md *ctx)
 {
 	void *data_end = (void *)(long)ctx->data_end;
-	__u32 queue_id = ctx->rx_queue_index;
+	__u32 queue_id = find_queue(ctx);
 	struct flow flow;
 
 	if (work_find_flow((void *)(long)ctx->data, data_end, &flow) &&
