@@ -39,6 +39,19 @@ void pages_destroy(void *pages, size_t size)
 	munmap(pages, round_up(size, HUGE_SIZE));
 }
 
+bool pages_available_kib(size_t *kib)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "MemAvailable: %zu kB", kib) == 1;
+	if (file)
+		fclose(file);
+	return found;
+}
+
 long pages_huge_kib(const void *pages)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");

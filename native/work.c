@@ -13,30 +13,51 @@ const struct work work_fw = {"fw", WORK_ACL};
 const struct work work_lb = {"lb", WORK_SESSIONS};
 const struct work work_lbfw = {"lbfw", WORK_ACL | WORK_SESSIONS | WORK_SHARE};
 
+static size_t lines_size(const struct work_spec *spec)
+{
+	return spec->lines * sizeof(struct line);
+}
+
+/* A process that asks for more than there is is not refused but killed, in the end. */
+static int check_memory(const struct work_spec *spec)
+{
+	size_t wanted_kib = lines_size(spec) / 1024, available_kib;
+
+	if (!pages_available_kib(&available_kib) || wanted_kib <= available_kib)
+		return 0;
+	return fail_hint(fail_because(ENOMEM, "working set", "create",
+				      "%zu KiB are asked for, %zu KiB are available", wanted_kib,
+				      available_kib),
+			 "set fewer lines");
+}
+
+static int fill_tables(struct work_state *state)
+{
+	int result = check_memory(state->spec);
+
+	if (!result && state->work->parts & WORK_ACL)
+		result = work_fill_acl(state);
+	if (!result && state->work->parts & WORK_SESSIONS)
+		result = work_fill_sessions(state);
+	return result;
+}
+
 int work_create(struct work_state **state, const struct work *work, const struct work_spec *spec)
 {
 	struct work_state *new = calloc(1, sizeof(*new));
-	int result = 0;
+	int result;
 
 	*state = NULL;
 	if (!new)
 		return fail(ENOMEM, work->name, "create work");
 	new->work = work;
 	new->spec = spec;
-	if (work->parts & WORK_ACL)
-		result = work_fill_acl(new);
-	if (!result && work->parts & WORK_SESSIONS)
-		result = work_fill_sessions(new);
+	result = fill_tables(new);
 	if (result)
 		work_destroy(new);
 	else
 		*state = new;
 	return result;
-}
-
-static size_t lines_size(const struct work_state *state)
-{
-	return state->spec->lines * sizeof(struct line);
 }
 
 void work_destroy(struct work_state *state)
@@ -49,7 +70,7 @@ void work_destroy(struct work_state *state)
 		free(thread);
 	}
 	if (state->lines)
-		pages_destroy(state->lines, lines_size(state));
+		pages_destroy(state->lines, lines_size(state->spec));
 	flow_table_destroy(&state->acl);
 	flow_table_destroy(&state->sessions);
 	flow_table_destroy(&state->services);
@@ -60,7 +81,7 @@ static int create_lines(struct work_state *state)
 {
 	if (state->lines || !(state->work->parts & WORK_LINES))
 		return 0;
-	state->lines = pages_create(lines_size(state));
+	state->lines = pages_create(lines_size(state->spec));
 	return state->lines ? 0 : fail(errno, "working set", "create");
 }
 

@@ -344,3 +344,18 @@ def test_wrong_work_is_named(pair: Pair, case: str, changes: Line, step: str) ->
         assert dut.end() == 2
     error = dut.lines[-1]["error"]
     assert (error["object"], error["step"]) == ("spec", step)
+
+
+def test_working_set_beyond_the_memory_is_refused(pair: Pair, tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 99999 kB\nMemAvailable: 63 kB\n")
+    through = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/meminfo && exec "$@"', str(meminfo)]
+    for lines, status in ((1000, 0), (1025, 1)):
+        with start_agent(pair, pair.dut, work_spec("xdp.drop.mem", lines=lines), *through) as dut:
+            if status == 0:
+                dut.wait_for("ready")
+                dut.command("finish")
+            assert dut.end() == status
+    error = dut.lines[-1]["error"]
+    assert (error["object"], error["step"], error["hint"]) == ("working set", "create", "set fewer lines")
+    assert error["reason"] == "64 KiB are asked for, 63 KiB are available"
