@@ -16,7 +16,7 @@ DATA = Path(__file__).parent / "data"
 
 # Those with what was wrong with them on purpose; other flags are those of a busy machine.
 FLAGGED = {
-    "late_start": {"short_warmup", "load_gap"},
+    "late_start": {"short_warmup"},
     "beside_the_socket": {"wrong_queue"},
     "redirect_elsewhere": {"loss_open", "not_returned", "no_packets"},
 }

@@ -41,8 +41,8 @@ QUEUES = ("xsk_ring_full", "xsk_fill_empty", "xsk_dropped", "socket_full", "cpum
 # Above this share of what the DUT accepted, what it sent and the tester did not receive is more than an edge's blur.
 LOST_SHARE = 0.001
 
-# The first two intervals, or the first tenth if that is more, must not all be slower than all others by this share.
-WARM_UP_SHARE, WARM_UP_INTERVALS, FEWEST_INTERVALS = 0.05, 2, 8
+# The first three intervals, or more up to a quarter, must not all be slower than all others by this share.
+WARM_UP_SHARE, WARM_UP_INTERVALS, FEWEST_INTERVALS = 0.05, 3, 10
 
 
 # name -> (excluded from verdicts, what it means); bit n of the mask is entry n, so entries are only ever appended.
@@ -67,7 +67,7 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "no_count": (True, "the counts of instructions are missing, or their sum is not what was counted in all"),
     "boots_differ": (False, "an earlier boot counted other instructions under test in the same window"),
     "not_returned": (True, "more than 0.1 % of the packets left the DUT, and the tester did not receive them"),
-    "short_warmup": (True, "the rate still rose when the measure phase began: settle_s is too short"),
+    "short_warmup": (False, "the rate still rose when the measure phase began: settle_s is too short"),
     "closure_unchecked": (False, "the counter table of this driver is made from its documentation, and never checked"),
     "pause_frames": (True, "a port sent or received pause frames, which hold back the load"),
     "settings_left": (True, "a setting of a port changed meanwhile, or is not as the first trial of the boot found it"),
@@ -267,7 +267,9 @@ def _sample_flags(trial: Trial, params: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _rises_at_first(steps: Sequence[int], times_ns: Sequence[int]) -> bool:
-    """Whether each of the first intervals is slower than every later one; that a few are so by chance is rare."""
+    """Whether each of some first intervals is slower than every later one; that a few are so by chance is rare."""
     rates = [step / ns for step, ns in zip(steps, times_ns, strict=True) if ns > 0]
-    first = max(WARM_UP_INTERVALS, len(rates) // 10)
-    return len(rates) >= FEWEST_INTERVALS and max(rates[:first]) < (1 - WARM_UP_SHARE) * min(rates[first:])
+    ends = (
+        range(WARM_UP_INTERVALS, max(WARM_UP_INTERVALS, len(rates) // 4) + 1) if len(rates) >= FEWEST_INTERVALS else ()
+    )
+    return any(max(rates[:end]) < (1 - WARM_UP_SHARE) * min(rates[end:]) for end in ends)

@@ -23,7 +23,7 @@ from xdprepro.trial import read_probe, run_trial
 SHORT: dict[str, Any] = {"settle_s": 0.02, "measure_s": 0.06, "interval_s": 0.01}
 JUMBO: dict[str, Any] = {"frame_len": 9000, "generator": "af-packet"}
 # What speaks against a trial as short as this, on a machine that does other things.
-OF_THE_MACHINE = {"no_packets", "load_gap", "short_warmup", "pacing_off"}
+OF_THE_MACHINE = {"no_packets", "load_gap", "pacing_off"}
 
 
 @pytest.fixture(scope="module")
