@@ -89,6 +89,12 @@ def test_what_was_counted_of_the_whole_machine_is_said() -> None:
     assert {row["note"] for row in all_.rows} == {"counted of the whole machine, as the kernel has no BTF"}
 
 
+def test_where_nothing_fired_the_pass_says_so() -> None:
+    case = of_pass("diagnostic")
+    (table,) = pass_tables(view([make(case)], case))
+    assert [(row["counter"], row["count"], row["note"]) for row in table.rows] == [("none", 0, "")]
+
+
 def test_a_pass_of_which_no_trial_is_good_says_so() -> None:
     case = of_pass("diagnostic")
     (table,) = pass_tables(view([replace(diagnosed(case), status="failed")], case))

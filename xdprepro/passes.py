@@ -82,6 +82,8 @@ def _diagnostic_rows(view: RunView, case_id: str) -> Iterator[dict[str, Any]]:
     }
     if not trials:
         yield common | {"counter": "none", "count": None, "per_packet": None, "note": "no trial ended well"}
+    elif not counts:
+        yield common | {"counter": "none", "count": 0, "per_packet": None}
     for name, count in sorted(counts.items()):
         yield common | {"counter": name, "count": count, "per_packet": count / seen if seen else None}
 
