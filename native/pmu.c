@@ -68,8 +68,7 @@ static const struct event groups[][EVENTS_MAX] = {
 		HARDWARE("stalled-cycles-backend", STALLED_CYCLES_BACKEND),
 	},
 	{
-		/* No clock: of it and the others, only the leader's kind was seen to count (6.18).
-		 */
+		/* No clock: in a group only the leader's kind was seen to count (6.18). */
 		SOFTWARE("context-switches", CONTEXT_SWITCHES),
 		SOFTWARE("cpu-migrations", CPU_MIGRATIONS),
 		SOFTWARE("page-faults", PAGE_FAULTS),
