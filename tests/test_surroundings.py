@@ -50,8 +50,9 @@ def flags_of(*trials: Trial, cases: tuple[Case, ...] = (DROP,)) -> list[tuple[st
 )
 @pytest.mark.parametrize("side", ["dut_end", "tester_end"])
 def test_pause_frames_of_either_end_are_flagged(name: str, side: str) -> None:
-    assert flags_of(make_trial(DROP, **{side: {f"ethtool.{name}": 1}})) == [("pause_frames",)]
-    assert flags_of(make_trial(DROP, **{side: {f"ethtool.{name}": 0}})) == [()]
+    for count, flags in ((1, ("pause_frames",)), (0, ())):
+        ends: dict[str, Any] = {side: {f"ethtool.{name}": count}}
+        assert flags_of(make_trial(DROP, **ends)) == [flags]
 
 
 @pytest.mark.parametrize("name", ["rx_packets_phy", "rx_prio0_pause_duration", "tx_bytes"])
@@ -133,8 +134,8 @@ def test_settings_that_stay_raise_nothing() -> None:
 @pytest.mark.parametrize("side", ["dut", "tester"])
 def test_a_setting_that_changes_meanwhile_is_flagged(name: str, side: str, flags: tuple[str, ...]) -> None:
     trial = make_trial(DROP)
-    stream = with_source(getattr(trial, side), "settings", SETTINGS, {**SETTINGS, name: 77})
-    assert flags_of(replace(trial, **{side: stream})) == [flags]
+    changed: dict[str, Any] = {side: with_source(getattr(trial, side), "settings", SETTINGS, {**SETTINGS, name: 77})}
+    assert flags_of(replace(trial, **changed)) == [flags]
 
 
 def in_order(*settings: Mapping[str, int], boots: tuple[int, ...] = (0, 0), **ready: Any) -> list[tuple[str, ...]]:
@@ -194,7 +195,7 @@ def record(pair: Pair, change: str, back: str) -> Trial:
                 agent.end()
         finally:
             run("ip", "netns", "exec", pair.dut, "sh", "-c", back)
-    return Trial(TrialKey(DROP.id, 0, 0), 0, 0, "ok", "", *map(parse, (under_test, tester)))
+    return Trial(TrialKey(DROP.id, 0, 0), 0, 0, "ok", "", parse(under_test), parse(tester))
 
 
 def parse(agent: Agent) -> Stream:

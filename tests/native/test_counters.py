@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_lab import (
@@ -222,8 +223,8 @@ def test_a_setting_that_is_changed_meanwhile_is_seen(pair: Pair) -> None:
 # The diagnostic pass
 
 
-def diagnose(pair: Pair, case: str, **changes: object) -> tuple[Agent, Agent]:
-    spec = measure_spec(case, **{"pass": "diagnostic", **changes})
+def diagnose(pair: Pair, case: str, **changes: Any) -> tuple[Agent, Agent]:
+    spec = measure_spec(case, **changes) | {"pass": "diagnostic"}
     return run_trial(pair, spec, generate_spec(pair, count=COUNT, flows=2))
 
 
