@@ -72,7 +72,7 @@ def make_streams(
 
 def _handled(case: Case, packets: int, cores: int) -> dict[str, int]:
     """The counters of the DUT after so many packets, of every part that has to do with them."""
-    kind, counters = case.kind, {}
+    kind, counters = case.kind, dict[str, int]()
     if kind.program and kind.action:
         counters |= {f"{kind.program}.{key}": part for key, part in _spread(kind.action, packets, cores).items()}
     if case.remote not in ("", "none"):

@@ -50,6 +50,22 @@ def test_counted_trial_names_its_window_and_takes_no_sample_within_it() -> None:
     assert all(trial["dut"]["interval_s"] == trial["dut"]["measure_s"] for trial in job["trials"])
 
 
+def test_a_case_that_transmits_sends_the_packets_and_the_tester_waits_for_them() -> None:
+    [first, *_] = make_job(LAB, "veth", plan_slots([Cell(counted(Case("xsk.txonly")), "veth")], counting=True))[
+        "trials"
+    ]
+    assert (first["dut"]["count"], first["dut"]["window"]) == (2048, 0)
+    assert [tester["attach_mode"] for tester in first["tester"]] == ["native", "skb"]
+    assert "count" not in first["tester"][0]
+    assert first["tester"][0]["measure_s"] == first["dut"]["measure_s"] > 1000
+
+
+@pytest.mark.parametrize("name", ["pkt-v2.rxdrop", "udp.rxdrop", "xdp.redirect-cpu.no-touch", "xsk.l2fwd.swap-macs"])
+def test_packets_that_wait_for_another_task_are_fewer(name: str) -> None:
+    slots = plan_slots([Cell(counted(Case(name)), "veth")], counting=True)
+    assert max(slot.packets for slot in slots) < 2048
+
+
 def test_timed_trial_has_the_times_of_its_case() -> None:
     job = make_job(LAB, "veth", plan_slots([Cell(DROP, "veth")], counting=False, trials=2))
     assert not job["count"]
