@@ -57,42 +57,59 @@ static int check_sockets(const struct port *port, const struct spec *spec)
 			  spec->xsk.sockets, spec->test_case->name);
 }
 
-int dut_port_create(struct port *port, struct link *egress, const struct spec *spec)
+/* How the program is loaded, and all that the options refer to. */
+struct loading {
+	const struct program *program;
+	struct load_options options;
+	struct redirect_knobs redirect;
+	struct spread_knobs spread;
+	struct xdp_case xdp_case;
+};
+
+static void set_knobs(struct load_options *options, const void *knobs, size_t knobs_size)
+{
+	options->knobs = knobs;
+	options->knobs_size = knobs_size;
+}
+
+static void choose_loading(struct loading *loading, const struct spec *spec,
+			   const struct link *egress)
 {
 	const struct test_case *test_case = spec->test_case;
-	struct redirect_knobs redirect;
-	struct spread_knobs spread = make_spread(spec);
-	struct load_options options = {0};
-	struct xdp_case xdp_case;
-	const struct program *program = choose_program(spec);
+	struct load_options *options = &loading->options;
+
+	loading->program = choose_program(spec);
+	loading->redirect.egress_ifindex = egress->ifindex;
+	loading->spread = make_spread(spec);
+	if (test_case->egress == EGRESS_KNOB)
+		set_knobs(options, &loading->redirect, sizeof(loading->redirect));
+	if (loading->program != test_case->program)
+		set_knobs(options, &loading->spread, sizeof(loading->spread));
+	if (spec->xsk.frags) {
+		options->flags |= BPF_F_XDP_HAS_FRAGS;
+		options->needs = "packets in fragments need Linux 5.18, and 6.6 to reach a socket";
+	}
+	if (!(test_case->sections & SECTION_XDP))
+		return;
+	xdp_case_choose(&loading->xdp_case, spec, options);
+	loading->program = &loading->xdp_case.program;
+}
+
+int dut_port_create(struct port *port, struct link *egress, const struct spec *spec)
+{
+	struct loading loading = {0};
 	struct work_state *work;
 	int result = find_egress(spec, egress);
 
 	if (!result)
-		result = create_work(spec, &options, &work);
+		result = create_work(spec, &loading.options, &work);
 	if (result)
 		return result;
-	options.context = work;
-	redirect.egress_ifindex = egress->ifindex;
-	if (test_case->egress == EGRESS_KNOB) {
-		options.knobs = &redirect;
-		options.knobs_size = sizeof(redirect);
-	}
-	if (program != test_case->program) {
-		options.knobs = &spread;
-		options.knobs_size = sizeof(spread);
-	}
-	if (spec->xsk.frags) {
-		options.flags |= BPF_F_XDP_HAS_FRAGS;
-		options.needs = "packets in fragments need Linux 5.18, and 6.6 to reach a socket";
-	}
-	if (test_case->sections & SECTION_XDP)
-		xdp_case_choose(&xdp_case, spec, &options);
-	result = port_create(port, spec->ifname,
-			     test_case->sections & SECTION_XDP ? &xdp_case.program : program,
-			     &options);
+	loading.options.context = work;
+	choose_loading(&loading, spec, egress);
+	result = port_create(port, spec->ifname, loading.program, &loading.options);
 	port->work = work;
-	if (!result && program == test_case->program)
+	if (!result && loading.program == spec->test_case->program)
 		result = check_sockets(port, spec);
 	if (!result)
 		result = fill_maps(port, egress, spec);
