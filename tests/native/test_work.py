@@ -359,3 +359,11 @@ def test_working_set_beyond_the_memory_is_refused(pair: Pair, tmp_path: Path) ->
     error = dut.lines[-1]["error"]
     assert (error["object"], error["step"], error["hint"]) == ("working set", "create", "set fewer lines")
     assert error["reason"] == "64 KiB are asked for, 63 KiB are available"
+
+
+def test_threads_that_add_the_same_flows_agree(agent: Path, tmp_path: Path) -> None:
+    program = build_program("flow_table_race", tmp_path, "-O2", f"-I{ROOT}/native/build")
+    added, there, full, lost, entries = (int(word) for word in run(str(program)).split())
+    assert (added, entries, lost) == (50_000, 50_000, 0)
+    assert added + there + full == 4 * 60_000
+    assert full == 4 * 10_000
