@@ -14,6 +14,7 @@ from xdprepro.guest_job import Cell, Said, Slot, case_params, counted, make_job,
 from xdprepro.kernels import find_kernel
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.lab import Host, Lab
+from xdprepro.passes import count_tracepoints
 from xdprepro.places import CLASSES
 from xdprepro.sample import Trial, TrialKey, parse_stream
 from xdprepro.suite import parse_suite
@@ -85,6 +86,17 @@ def test_a_quarter_is_dropped_by_the_access_list(trials: Mapping[str, Said], cas
     _, closure = balance(trials[case_id])
     dropped = [packets for name, packets in closure.terms if name in ("XDP_DROP", "work_drop")]
     assert dropped == [PACKETS // 4]
+
+
+@pytest.mark.parametrize(
+    ("case", "counter"),
+    [("xdp.redirect-map.swap-macs", "devmap_xmit.sent"), ("xdp.redirect-cpu.no-touch", "cpumap_enqueue.processed")],
+)
+def test_tracepoints_see_every_packet(trials: Mapping[str, Said], case: str, counter: str) -> None:
+    (case_id,) = (one for one in CELLS if one.startswith(case) and "pass-diagnostic" in one)
+    trial, _ = balance(trials[case_id])
+    assert trial.dut.ready["tracepoints"]["only_ours"]
+    assert count_tracepoints(trial)[counter] == PACKETS
 
 
 def test_a_case_that_is_not_here_has_a_reason() -> None:
