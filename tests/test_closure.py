@@ -293,6 +293,13 @@ def test_without_an_end_edge_it_is_open() -> None:
     assert "dut: no end edge" in close(replace(trial, dut=dut), DROP).reasons
 
 
+def test_events_that_a_driver_counts_are_told_and_no_part_of_the_balance() -> None:
+    events, quiet = {"ethtool.rx_queue_1_alloc_failed": 3}, {"ethtool.rx_no_buffer_count": 0}
+    trial = with_counters(DROP, dut=events, tester={"netdev.tx_packets": TOTAL, **quiet})
+    found = close(trial, DROP, dut="igb", tester="igb")
+    assert (found.hints, found.reasons) == ((("DUT no_buffer", 3),), ())
+
+
 def test_an_unknown_driver_falls_back_to_link_statistics_and_says_so() -> None:
     trial = make_trial(
         DROP,

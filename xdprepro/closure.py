@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdprepro.cases import role_of
-from xdprepro.places import GENERIC, PLACES
+from xdprepro.places import GENERIC, PLACES, Places
 from xdprepro.sample import SIDES, Counters, Run, Stream, Trial
 from xdprepro.stages import Ends, Stage, count_unsent, make_stages, needed_sources
 from xdprepro.stats import app_pattern, count_seen, kind_of, sum_counters
@@ -25,6 +25,7 @@ class Closure:
 
     `generic` says that a driver has no table of its own, `unchecked` that nobody has seen its table close.
     `lost_on_the_way` are packets that the DUT sent, and the tester did not receive; `copied` those that it made.
+    `hints` are events that drivers counted, by class: they tell why, and how often, but not of how many packets.
     """
 
     generated: int
@@ -35,6 +36,7 @@ class Closure:
     unchecked: bool = False
     lost_on_the_way: int = 0
     copied: int = 0
+    hints: tuple[tuple[str, int], ...] = ()
 
     @property
     def accepted(self) -> int:
@@ -85,7 +87,13 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
         unchecked=has_tester and not (dut_places.checked and tester_places.checked),
         lost_on_the_way=sum(max(0, stage.missing) for stage in stages if stage.leaves),
         copied=sum(stage.copied for stage in stages),
+        hints=(*_find_hints("DUT", ends.dut, dut_places), *_find_hints("tester", ends.tester, tester_places)),
     )
+
+
+def _find_hints(end: str, counters: Counters, places: Places) -> Iterator[tuple[str, int]]:
+    found = ((f"{end} {name}", sum_counters(counters, pattern)) for name, pattern in places.hints.items())
+    return (one for one in found if one[1])
 
 
 def _count_sent(trial: Trial, params: Mapping[str, Any], ends: Ends) -> tuple[int, int]:

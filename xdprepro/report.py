@@ -195,11 +195,12 @@ def closure_table(one: TrialView) -> Table:
         {"place": "missing", "packets": closure.accepted - closure.accounted},
     ]
     doubts = [MEANINGS[flag][1] for flag in ("closure_generic", "closure_unchecked") if flag in flag_names(one.flags)]
+    hints = [f"{name}: the driver counted {events} events, not packets" for name, events in closure.hints]
     classes = [f"{name}: {CLASSES[name]}" for name, _ in closure.terms if name in CLASSES]
     columns = (Column("place", "place", words=True), Column("packets", "packets"))
     key = one.trial.key
     title = f"Packets of restart {key.boot}, trial {key.trial}: {'open' if closure.open else 'closed'}"
-    return Table("closure", title, columns, tuple(rows), (*closure.reasons, *doubts, *classes))
+    return Table("closure", title, columns, tuple(rows), (*closure.reasons, *doubts, *hints, *classes))
 
 
 def cost_table(view: RunView) -> Table:
