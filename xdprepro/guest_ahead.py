@@ -35,7 +35,7 @@ def probe_guest(lab: Lab, variant: Variant, port: str, suite: Suite, *, accel: s
 def find_guest_missing(case: Case, port: str, probes: Probes) -> str:
     """Why a case cannot run in that guest, or nothing."""
     chosen, tester = choose_way(case, port, probes)
-    return find_missing(chosen, probes["dut"], tester)
+    return find_guest_refusal(case) or find_missing(chosen, probes["dut"], tester)
 
 
 def choose_way(case: Case, port: str, probes: Probes) -> tuple[Case, Mapping[str, Any]]:

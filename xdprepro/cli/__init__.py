@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import xdprepro
-from xdprepro.cli import archive, compare, explain, kernel, labs, run, suites
+from xdprepro.cli import archive, compare, doctor, explain, kernel, labs, run, suites
 from xdprepro.cli.output import note
 from xdprepro.errors import FAILED, INTERRUPTED, STORAGE, XdpreproError
 
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 app.command("up")(labs.up)
 app.command("down")(labs.down)
+app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("explain")(explain.explain)
