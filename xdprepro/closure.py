@@ -104,7 +104,8 @@ def _count_sent(trial: Trial, params: Mapping[str, Any], ends: Ends) -> tuple[in
     if role == "transmit":
         handed = sum_counters(ends.dut, app_pattern(params, "tx_packets"))
         again = sum_counters(ends.dut, r"pkt_app\.tx_errors")
-        return handed, count_unsent(ends.dut, ends.dut_places, handed, again=again)
+        invalid = sum_counters(ends.dut, r"xsk\.q\d+(\.s\d+)?\.tx_invalid_descs")
+        return handed, invalid + count_unsent(ends.dut, ends.dut_places, handed - invalid, again=again)
     generated = sum_counters(ends.tester, r"generator\.cpu\d+\.packets")
     used = trial.tester.ready.get("generator", {}).get("generator")
     again = sum_counters(ends.tester, r"generator\.cpu\d+\.errors") if used in RETRYING else 0
