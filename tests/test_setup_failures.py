@@ -125,6 +125,15 @@ def socket_only(lab: Lab) -> Iterator[None]:
         holder.communicate()
 
 
+@contextmanager
+def one_tx_queue(lab: Lab) -> Iterator[None]:
+    run("ip", "netns", "exec", str(lab.dut.netns), "ethtool", "-L", lab.dut.ifname, "tx", "1")
+    try:
+        yield
+    finally:
+        run("ip", "netns", "exec", str(lab.dut.netns), "ethtool", "-L", lab.dut.ifname, "tx", str(lab.queues))
+
+
 @dataclass(frozen=True)
 class Failure:
     """`made` is what is wrong with the lab; else the case is what is wrong. `got` and `fix` are patterns."""
@@ -219,7 +228,7 @@ FAILURES = {
         "tx-queues",
         "1 transmit queues",
         "ethtool -L",
-        made=lambda lab: one_tx_queue(lab),
+        made=one_tx_queue,
     ),
     "a fill ring shorter than the receive ring": Failure(
         "agave #6836, firedancer #4258",
@@ -240,15 +249,6 @@ FAILURES = {
         "onload #305", "xsk.rxdrop", "cpus", r"\d+ CPUs", "or fewer", ("xsk_threads=64",)
     ),
 }
-
-
-@contextmanager
-def one_tx_queue(lab: Lab) -> Iterator[None]:
-    run("ip", "netns", "exec", str(lab.dut.netns), "ethtool", "-L", lab.dut.ifname, "tx", "1")
-    try:
-        yield
-    finally:
-        run("ip", "netns", "exec", str(lab.dut.netns), "ethtool", "-L", lab.dut.ifname, "tx", str(lab.queues))
 
 
 @pytest.mark.parametrize("name", FAILURES)
@@ -312,6 +312,19 @@ def test_a_lab_that_is_not_up_is_told_with_the_command(lab: Lab, tmp_path: Path)
     done = run_doctor(provision.load_lab(path))
     assert done.returncode == 1
     assert "xdprepro up" in done.stderr
+
+
+def test_a_run_skips_what_would_fail_with_the_cure_and_measures_the_rest(lab: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "steered.toml"
+    rows = '[[case]]\ncase = "xdp.drop.no-touch"\n[[case]]\ncase = "xsk.rxdrop"\nxsk_queues = 1\nxsk_ring_fill = 64\n'
+    path.write_text(f"restarts = 1\n[defaults]\nsettle_s = 0.1\nmeasure_s = 0.2\n{rows}")
+    words = ["run", str(path), "--lab", str(lab.path), "--archive", str(tmp_path / "runs")]
+    argv = [sys.executable, "-m", "xdprepro", *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    [skipped] = [line for line in done.stderr.splitlines() if line.startswith("skipped xsk.rxdrop")]
+    assert "100% on queue 1" in skipped
+    assert "set xsk_queues to 2" in skipped
 
 
 def test_two_sockets_on_a_queue_without_a_shared_umem_are_a_usage_error(lab: Lab) -> None:

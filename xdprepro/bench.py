@@ -17,6 +17,8 @@ from xdprepro.errors import STORAGE, UNAVAILABLE, XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.load import make_calibrations
 from xdprepro.needs import find_missing
+from xdprepro.preflight import Place, find_checks, find_errors, format_check
+from xdprepro.rehearsal import check_steering
 from xdprepro.sample import Run, TrialKey, parse_journal
 from xdprepro.session import Progress, Ready, Session
 from xdprepro.specs import plan_cpus
@@ -39,8 +41,8 @@ class Outcome:
 
 
 def prepare(lab: Lab, suite: Suite) -> Ready:
-    """Decide case by case what can run; a suite of which nothing can is an error."""
-    ready = look_ahead(lab, suite)
+    """Decide case by case what can run, also by where packets arrive; a suite of which nothing can is an error."""
+    ready = _check_steering(lab, look_ahead(lab, suite))
     if not ready.cases:
         raise XdpreproError(
             f"suite {suite.name}: no case can run on lab {lab.name}; {next(iter(ready.skipped.values()))}",
@@ -54,9 +56,9 @@ def look_ahead(lab: Lab, suite: Suite) -> Ready:
     """Probe both ports and decide case by case; the reasons are the probes' own."""
     dut, tester = probe_ports(lab)
     cases = {case.id: resolve_lines(resolve_generator(case, tester), dut) for case in suite.cases}
-    usable, skipped = divide(cases, dut, tester)
+    usable, skipped = divide(lab, cases, dut, tester)
     wanted = make_calibrations(case for case in suite.cases if case.id in usable)
-    calibrating, missing = divide({case.id: resolve_generator(case, tester) for case in wanted}, dut, tester)
+    calibrating, missing = divide(lab, {case.id: resolve_generator(case, tester) for case in wanted}, dut, tester)
     usable |= calibrating
     cpus = {key: plan_cpus(dut["cpus"], case) for key, case in usable.items()}
     return Ready(usable, cpus, skipped | missing, dut, tester)
@@ -72,11 +74,27 @@ def probe_ports(lab: Lab) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def divide(
-    cases: Mapping[str, Case], dut: Mapping[str, Any], tester: Mapping[str, Any]
+    lab: Lab, cases: Mapping[str, Case], dut: Mapping[str, Any], tester: Mapping[str, Any]
 ) -> tuple[dict[str, Case], dict[str, str]]:
     """The cases that can run, and why the others cannot."""
-    skipped = {key: reason for key, case in cases.items() if (reason := find_missing(case, dut, tester))}
+    place = Place(lab, dut, tester)
+    skipped = {key: reason for key, case in cases.items() if (reason := _find_reason(case, place))}
     return {key: case for key, case in cases.items() if key not in skipped}, skipped
+
+
+def _find_reason(case: Case, place: Place) -> str:
+    reason = find_missing(case, place.dut, place.tester)
+    return reason or "; ".join(map(format_check, find_errors(find_checks(case, place))[:1]))
+
+
+def _check_steering(lab: Lab, ready: Ready) -> Ready:
+    """Leave out cases with sockets on some queues only, where packets arrive on others."""
+    place = Place(lab, ready.dut, ready.tester)
+    some = {key: case for key, case in ready.cases.items() if 0 < case.xsk_queues < ready.dut["rx_queues"]}
+    checks = {key: check_steering(case, place) for key, case in some.items() if case.role in ("sink", "forward")}
+    lost = {key: format_check(check) for key, check in checks.items() if find_errors([check])}
+    cases = {key: case for key, case in ready.cases.items() if key not in lost}
+    return replace(ready, cases=cases, skipped={**ready.skipped, **lost})
 
 
 def _hint_for(lab: Lab, dut: Mapping[str, Any]) -> str:

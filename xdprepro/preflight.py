@@ -63,6 +63,11 @@ def find_errors(checks: Iterable[Check]) -> tuple[Check, ...]:
     return tuple(check for check in checks if check.severity == ERROR)
 
 
+def format_check(check: Check) -> str:
+    """Why a case is skipped, and how to mend it."""
+    return f"wanted {check.want}, got {check.got}: {check.fix}"
+
+
 def _judge(name: str, want: str, got: str, *, good: bool, fix: str, otherwise: str = ERROR) -> Check:
     return Check(name, want, got) if good else Check(name, want, got, otherwise, fix)
 
