@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/if_ether.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "command.h"
@@ -12,6 +13,7 @@
 #include "generator.h"
 #include "observers.h"
 #include "out.h"
+#include "promiscuous.h"
 #include "trial.h"
 
 /* How long drivers may take to show in their counters what they sent. */
@@ -188,6 +190,7 @@ int generate_run(const struct spec *spec)
 	struct observers observers;
 	struct generator generator;
 	struct port port;
+	int promiscuous_fd = -1;
 	int result = sampler_create(&sampler);
 
 	if (result)
@@ -201,6 +204,10 @@ int generate_run(const struct spec *spec)
 	result = check_frame(spec, &port.link);
 	if (!result)
 		result = port_attach(&port, spec->attach_mode);
+	if (!result && spec->generator.promiscuous) {
+		promiscuous_fd = promiscuous_open(&port.link);
+		result = promiscuous_fd < 0 ? fail_result() : 0;
+	}
 	if (result)
 		goto destroy_port;
 	result = generator_create(&generator, &spec->generator, &port);
@@ -215,6 +222,8 @@ int generate_run(const struct spec *spec)
 		result = run(spec, &port, &generator, &observers, &sampler);
 	generator_destroy(&generator);
 destroy_port:
+	if (promiscuous_fd >= 0)
+		close(promiscuous_fd);
 	port_destroy(&port);
 destroy_observers:
 	observers_destroy(&observers);

@@ -25,8 +25,9 @@ static const char *const ring_keys[] = {"role",     "interval_s", "sampler_cpu",
 					"settle_s", "measure_s",  NULL};
 static const char *const forward_keys[] = {"egress_ifname", NULL};
 static const char *const transmit_keys[] = {SENDING_KEYS, NULL};
-static const char *const generate_keys[] = {COMMON_KEYS,   "generator", "cpus",       "rate_pps",
-					    "closed_loop", "batch",     SENDING_KEYS, NULL};
+static const char *const generate_keys[] = {COMMON_KEYS, "generator",   "cpus",
+					    "rate_pps",  "closed_loop", "promiscuous",
+					    "batch",     SENDING_KEYS,  NULL};
 
 static const struct {
 	unsigned int bit;

@@ -130,6 +130,7 @@ struct generator_spec {
 	int64_t window;   /* its id; NO_WINDOW */
 	int64_t rate_pps; /* of all threads; 0: as fast as it goes */
 	int closed_loop;  /* frames on their way there and back; 0: as many as there are */
+	bool promiscuous; /* what comes back has the address of another port */
 	struct frame_spec frame;
 };
 

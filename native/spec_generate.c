@@ -109,6 +109,8 @@ int parse_generator(const struct section *top, struct generator_spec *generator)
 				       &generator->cpus_len);
 	if (!result)
 		result = read_small(top, "batch", 1, 256, &generator->batch);
+	if (!result && json_object_get(top->object, "promiscuous"))
+		result = read_bool(top, "promiscuous", &generator->promiscuous);
 	if (!result)
 		result = parse_sending(top, generator);
 	if (!result)

@@ -84,6 +84,24 @@ def test_headers_are_restored_where_a_work_writes_them(name: str, restored: bool
     assert frame.get("restore", False) == restored
 
 
+@pytest.mark.parametrize(
+    ("case", "promiscuous"),
+    [
+        (Case("xdp.tx.no-touch"), True),
+        (Case("xdp.redirect-cpu.no-touch", remote="redirect"), True),
+        (Case("xdp.redirect-cpu.no-touch"), False),
+        (Case("xdp.tx.swap-macs"), False),
+        (Case("xdp.tx.lb"), False),
+    ],
+    ids=lambda value: value.id if isinstance(value, Case) else "",
+)
+def test_the_tester_takes_frames_for_others_only_where_they_come_back_as_they_were(
+    case: Case, promiscuous: bool
+) -> None:
+    tester = make_tester_spec(LAB, case, plan_cpus(range(4), case))
+    assert tester.get("promiscuous", False) == promiscuous
+
+
 def test_busy_polling_has_its_settings_and_no_other_wakeup_has() -> None:
     keys = {"busy_poll_us", "busy_poll_budget"}
     for wakeup in ("irq", "need-wakeup", "poll", "busy-poll"):

@@ -9,6 +9,7 @@ from xdprepro.cases import LARGE_XSK_FRAME, LARGEST_IN_SMALL, LARGEST_MTU, SMALL
 from xdprepro.errors import UNAVAILABLE, XdpreproError
 from xdprepro.lab import Host, Lab
 
+KEEPS_MACS = ("no-touch", "read-data", "parse-ip")
 OTHER_MAC_BIT = 0x04  # of the first byte
 DISCARD_PORT = 9  # where the frames of the generators go
 Section = dict[str, Any]
@@ -96,6 +97,8 @@ def make_tester_spec(lab: Lab, case: Case, cpus: Cpus) -> dict[str, Any]:
         **({"rate_pps": case.rate_pps} if case.rate_pps else {}),
         **({"closed_loop": case.outstanding} if case.outstanding else {}),
         "frame": _frame_section(lab.tester, lab.dut, case),
+        # An adapter takes no frames for others, and these come back with the address that they were sent to.
+        **({"promiscuous": True} if case.role == "forward" and case.case.endswith(KEEPS_MACS) else {}),
     }
 
 
