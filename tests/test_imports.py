@@ -39,6 +39,7 @@ FLOORS = {
         "search_report",
         "passes",
         "rings",
+        "published",
     ],
     "process": ["cmd", "scratch"],
     "doors": ["archive", "provision", "guest"],

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """xdprepro archive ls, show, verify, recover."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +15,7 @@ from xdprepro.cli.storage import RUN_HELP, ArchiveDir, archive_folder
 from xdprepro.errors import BUSY, STORAGE, USAGE, XdpreproError
 from xdprepro.exact import is_exact
 from xdprepro.passes import pass_tables
+from xdprepro.published import parse_published, published_tables
 from xdprepro.rings import ring_tables
 from xdprepro.search_report import search_tables
 from xdprepro.table import Table
@@ -21,8 +24,14 @@ from xdprepro.view import RunView, TrialView, view_run
 
 app = typer.Typer(no_args_is_help=True, help="Sealed runs: list, show, verify; recover what a crash left.")
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 RunNames = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP)]
+REFERENCE = Path(__file__).parents[2] / "archive/reference"  # figures that others published
+OneOrMore = typer.Argument(metavar="[RUN]...", help=f"{RUN_HELP} Several with --table only.", show_default="latest")
+TableOption = typer.Option(
+    "--table",
+    metavar="NAME",
+    help="A published table again, beside its figures: brouer2017, topel2018 or karlsson2018.",
+)
 TrialsOf = typer.Option(
     "--case", metavar="CASE_ID", help="Show every trial of this case instead, and where its packets went."
 )
@@ -68,12 +77,19 @@ def _printable(value: Any) -> Any:
 
 @app.command("show")
 def show(
-    name: RunName = "latest",
+    names: Annotated[list[str] | None, OneOrMore] = None,
     case_id: Annotated[str, TrialsOf] = "",
+    table: Annotated[str, TableOption] = "",
     directory: ArchiveDir = None,
     as_json: Json = False,
 ) -> None:
     """Show the rates of a run, or the instructions per packet, and what each step costs."""
+    if table:
+        _show_published(names or ["latest"], table, case_id, directory, as_json=as_json)
+        return
+    name, *others = names or ["latest"]
+    if others:
+        raise XdpreproError(f"{1 + len(others)} runs", hint="name one run, or add --table NAME", status=USAGE)
     view = view_run(archive.load_run(archive.find_run(archive_folder(directory), name)))
     counted = is_exact(view)
     if case_id:
@@ -88,6 +104,22 @@ def show(
         print_json([table_json(table) for table in tables] if case_id else _summary_json(tables))
         return
     print_tables(tables)
+
+
+def _show_published(names: Sequence[str], table: str, case_id: str, directory: Path | None, *, as_json: bool) -> None:
+    known = sorted(path.stem for path in REFERENCE.glob("*.toml"))
+    if table not in known:
+        raise XdpreproError(f"no table {table!r}", hint=f"use one of: {', '.join(known)}", status=USAGE)
+    if case_id:
+        raise XdpreproError("--table and --case ask for two things", hint="leave one of them out", status=USAGE)
+    published = parse_published((REFERENCE / f"{table}.toml").read_text(), table)
+    folder = archive_folder(directory)
+    views = [view_run(archive.load_run(archive.find_run(folder, name))) for name in names]
+    tables = [one for view in views for one in published_tables(published, view)]
+    if as_json:
+        print_json([table_json(one) for one in tables])
+    else:
+        print_tables(tables)
 
 
 def _summary_json(tables: list[Table]) -> dict[str, Any]:
