@@ -20,8 +20,8 @@ from xdprepro.guest.unpack import read_vmlinux
 from xdprepro.kernel import Kernel
 from xdprepro.sample import format_agent_error
 
-# What cases need besides the driver, by their layer. A kernel without it fails those cases and no others.
-CASE_MODULES: Mapping[str, tuple[str, ...]] = {"tc": ("sch_ingress", "cls_bpf")}
+# What cases need besides the driver, by how their names begin. A kernel without it fails those cases and no others.
+CASE_MODULES: Mapping[str, tuple[str, ...]] = {"tc.": ("sch_ingress", "cls_bpf"), "xsk.local.": ("veth",)}
 AGENT = ROOT / "native/build/xdprepro-agent"
 MARKERS = ("arm", "open", "close", "app", "table")
 ANSWER_S = 15.0  # for the agent's version
@@ -119,8 +119,9 @@ def _cases_of(job: Mapping[str, Any]) -> list[str]:
 
 
 def _modules_of_cases(cases: Iterable[str]) -> list[str]:
-    layers = {case.partition(".")[0] for case in cases}
-    return [name for layer in sorted(layers) for name in CASE_MODULES.get(layer, ())]
+    names = tuple(cases)
+    wanted = (modules for start, modules in CASE_MODULES.items() if any(case.startswith(start) for case in names))
+    return [name for modules in wanted for name in modules]
 
 
 def read_markers() -> dict[str, str]:
