@@ -66,7 +66,7 @@ def make_dut_spec(lab: Lab, case: Case, cpus: Cpus, queues: Sequence[int]) -> di
     }
     if case.kind.has_tester:
         # A case without an XDP program has no mode; the agent then attaches nothing.
-        spec |= {"ifname": lab.dut.ifname, "attach_mode": case.attach_mode or "native"}
+        spec |= {"ifname": lab.dut.ifname, "attach_mode": case.attach_mode or "skb"}
     if case.role == "transmit":
         spec |= {"count": 0, "frame": _frame_section(lab.dut, lab.tester, case)}
     if case.pass_ != "rate":
