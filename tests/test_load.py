@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from made_trials import make_fingerprint, make_run, make_trial
+from made_trials import OUTSIDE, make_fingerprint, make_run, make_trial
 
 from xdprepro import archive, validity
 from xdprepro.cases import Case
@@ -81,6 +81,21 @@ def test_a_rate_near_that_of_the_wire_is_flagged(speed_mbps: int, bound: bool) -
     assert ("line_bound" in flags_of(trial, run)) == bound
 
 
+@pytest.mark.parametrize(("speed_mbps", "bound"), [(6_900, True), (7_000, False)])
+def test_what_a_dut_sends_itself_is_at_the_limit_of_the_wire_where_it_arrives(speed_mbps: int, bound: bool) -> None:
+    sends = Case("xsk.txonly")
+    trial = make_trial(sends, ns=100.0)
+    arrived = trial.tester.delta()["xdp_prog.cpu0.rxq0.XDP_DROP.packets"] - OUTSIDE
+    samples = tuple(
+        Sample("measure", at_ns, at_ns, {"xdp_prog.cpu0.rxq0.XDP_DROP.packets": count})
+        for at_ns, count in ((10**9, 7), (2 * 10**9, 7 + arrived))
+    )
+    trial = replace(trial, tester=replace(trial.tester, samples=samples))
+    wire = make_fingerprint(dut__port__speed_mbps=speed_mbps, tester__port__speed_mbps=100_000)
+    run = make_run([trial], [sends], fingerprint=wire)
+    assert ("line_bound" in flags_of(trial, run)) == bound
+
+
 def test_ports_that_are_virtual_or_emulated_have_no_line() -> None:
     assert line_pps(make_run([], []), 60) is None
     wire = make_fingerprint(dut__port__speed_mbps=1000, tester__port__speed_mbps=1000)
@@ -96,6 +111,35 @@ def test_a_rate_that_was_not_kept_is_flagged(kept: float, off: bool) -> None:
     assert ("pacing_off" in validity.flag_names(view.trials[0].flags)) == off
     notes = list(find_trial_reasons(view, view.trials[0]))
     assert notes == (["the generator kept 98.0 % of 1000000 packets/s"] if off else [])
+
+
+def late(trial: Trial, late_ns: int) -> Trial:
+    """The trial with a generator that was held up for so long."""
+    edges = {
+        name: tuple(
+            replace(one, counters={**one.counters, "cpu1.late_ns": late_ns}) if one.source == "generator" else one
+            for one in readings
+        )
+        for name, readings in trial.tester.edges.items()
+    }
+    return replace(trial, tester=replace(trial.tester, edges=edges))
+
+
+# Of a million packets a second, one in a thousand is lost: 1012.
+@pytest.mark.parametrize(
+    ("late_ns", "ring", "burst"),
+    [(2_000_000, 1024, True), (2_000_000, 4096, False), (900_000, 512, False), (0, 512, False)],
+)
+def test_a_loss_that_a_burst_may_explain_is_flagged(late_ns: int, ring: int, burst: bool) -> None:
+    trial = make_trial(FIXED, ns=1000.0, returned_share=0.999)
+    trial = late(with_load(trial, rate_pps=1_000_000), late_ns)
+    run = make_run([trial], [FIXED], fingerprint=make_fingerprint(dut__port__rings={"rx": ring}))
+    assert ("lost_in_burst" in flags_of(trial, run)) == burst
+
+
+def test_a_burst_without_a_loss_is_none() -> None:
+    trial = late(with_load(make_trial(FIXED, ns=1000.0), rate_pps=1_000_000), 10**9)
+    assert "lost_in_burst" not in flags_of(trial, make_run([trial], [FIXED]))
 
 
 @pytest.mark.parametrize("timeouts", [0, 1])
@@ -170,6 +214,23 @@ def test_a_search_with_a_step_that_cannot_be_trusted_is_no_figure() -> None:
     (found,) = find_searches(view, SEARCH.id, 0.0)
     assert (found.usable, len(found.broken)) == (False, 1)
     assert case_rates(view, SEARCH.id, 0.0).excluded
+
+
+def test_a_search_that_a_burst_ended_is_no_figure() -> None:
+    trials = searched((2_000_000, 1.0), (1_000_000, 1.0), (1_004_000, 1.0))
+    for index, usable in ((0, True), (2, False)):
+        held_up = [late(one, 10**8) if k == index else one for k, one in enumerate(trials)]
+        (found,) = find_searches(view_run(make_run(held_up, [SEARCH])), SEARCH.id, 0.0)
+        assert found.usable == usable
+
+
+def test_a_search_without_an_upper_bound_is_a_figure_at_the_highest_load_only() -> None:
+    (whole,) = find_searches(view_run(make_run(searched((900_000, 1.0)), [SEARCH])), SEARCH.id, 0.0)
+    assert whole.usable
+    trials = searched((2_000_000, 1.0), (900_000, 1.0))
+    trials[0] = replace(trials[0], status="interrupted", reason="interrupted by the user")
+    view = view_run(make_run(trials, [SEARCH]))
+    assert "search_quantised" in validity.flag_names(view.trials[1].flags)
 
 
 def found_run(run_id: str, capacities: tuple[float, ...]) -> RunView:

@@ -42,7 +42,7 @@ def test_bounds_enclose_the_rate_and_are_as_close_as_asked(capacity_pps: int, ra
     assert highest_pps <= bounds.upper_pps
     assert bounds.width is not None
     assert bounds.width <= 0.005
-    assert not bounds.is_quantised
+    assert not bounds.is_quantised(5_000_000)
     assert len(steps) < 20
 
 
@@ -50,14 +50,21 @@ def test_a_coarse_search_is_quantised() -> None:
     bounds = find_bounds(search(device(1_234_567), width=0.2), 0.0)
     assert bounds.width is not None
     assert RESOLUTION < bounds.width <= 0.2
-    assert bounds.is_quantised
+    assert bounds.is_quantised(5_000_000)
 
 
 def test_a_device_faster_than_its_generator_has_no_upper_bound() -> None:
     steps = search(device(9e6))
     assert [step.load_pps for step in steps] == [5_000_000]
     bounds = find_bounds(steps, 0.0)
-    assert (bounds.lower_pps, bounds.upper_pps, bounds.width, bounds.is_quantised) == (5_000_000, None, None, False)
+    assert (bounds.lower_pps, bounds.upper_pps, bounds.width) == (5_000_000, None, None)
+    assert not bounds.is_quantised(5_000_000)
+
+
+def test_without_an_upper_bound_only_the_highest_load_is_certain() -> None:
+    assert Bounds(0.0, 100, None).is_quantised(200)
+    assert not Bounds(0.0, 200, None).is_quantised(200)
+    assert Bounds(0.0, None, 100).is_quantised(200)
 
 
 def test_a_device_that_handles_nothing_has_no_lower_bound() -> None:

@@ -86,6 +86,26 @@ def test_a_few_interrupts_of_others_are_not() -> None:
     assert flags_of(dut(make_trial(DROP), "interrupts", {}, {"cpu0.36.nvme0q1": 200})) == [()]
 
 
+OTHER_CPUS = {
+    Case("stack.local"): {"cpu2": True, "cpu3": False},  # who receives is known by its softirqs
+    Case("udp.rxdrop"): {"cpu2": True, "cpu3": True},  # and its application works for it
+    Case("xdp.pass.no-touch"): {"cpu2": False, "cpu3": False},
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CPUS, ids=lambda case: case.case)
+@pytest.mark.parametrize("cpu", ["cpu2", "cpu3"])
+def test_without_a_program_the_cpus_are_those_of_softirqs_and_applications(case: Case, cpu: str) -> None:
+    softirqs = {"cpu2.NET_RX": 5000, "cpu3.NET_RX": 3, "cpu3.TIMER": 9000}
+    trial = dut(make_trial(case), "softirqs", {}, softirqs)
+    trial = dut(trial, "interrupts", {}, {f"{cpu}.36.nvme0q1": 300})
+    trial = dut(trial, "msr", {}, {f"{cpu}.aperf": 5, f"{cpu}.mperf": 5})
+    params = case.params() | {"cpus": {"apps": [3]}}
+    busy = OTHER_CPUS[case][cpu]
+    assert bool(surroundings.find_foreign_interrupts(trial, params)) == busy
+    assert bool(surroundings.clock_shares(trial.dut, params)) == busy
+
+
 # Clocks
 
 

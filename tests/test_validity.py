@@ -303,6 +303,7 @@ def test_bits_of_sealed_archives_keep_their_meaning() -> None:
         "pacing_off",
         "search_quantised",
         "loop_stalled",
+        "lost_in_burst",
     )
 
 
@@ -362,3 +363,22 @@ def test_packets_beside_the_socket_are_flagged_in_every_case_that_has_one(name: 
     case = Case(name)
     trial = make_trial(case, cores=2)
     assert "wrong_queue" in flags_of(trial, case)
+
+
+@pytest.mark.parametrize(("driver", "open_"), [("veth", True), ("ena", False)])
+def test_a_counter_of_the_drivers_places_that_went_backwards_is_flagged(driver: str, open_: bool) -> None:
+    trial = make_trial(DROP)
+    back = {"rx_queue_0_drops": 5}
+    edges = {
+        name: tuple(
+            replace(one, counters=one.counters if name == "start" else {**one.counters, **back})
+            if one.source == "ethtool"
+            else one
+            for one in readings
+        )
+        for name, readings in trial.dut.edges.items()
+    }
+    trial = replace(trial, dut=replace(trial.dut, edges=edges))
+    closure = close_losses(trial, DROP.params(), dut_driver=driver, tester_driver="veth")
+    assert closure.decreased == (("ethtool.rx_queue_0_drops",) if open_ else ())
+    assert ("counter_decreased" in validity.flag_names(validity.find_flags(trial, DROP.params(), closure))) == open_

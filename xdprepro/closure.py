@@ -5,6 +5,7 @@ A packet that its sender's kernel accepted ends at exactly one place. The places
 when nothing moves: before anything is sent, and after both sides have drained.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ class Closure:
 
     `generic` says that a driver has no table of its own, `unchecked` that nobody has seen its table close.
     `lost_on_the_way` are packets that the DUT sent, and the tester did not receive; `copied` those that it made.
+    `decreased` are counters of the places that went backwards.
     `hints` are events that drivers counted, by class: they tell why, and how often, but not of how many packets.
     """
 
@@ -37,6 +39,7 @@ class Closure:
     lost_on_the_way: int = 0
     copied: int = 0
     hints: tuple[tuple[str, int], ...] = ()
+    decreased: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> int:
@@ -88,12 +91,21 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
         lost_on_the_way=sum(max(0, stage.missing) for stage in stages if stage.leaves),
         copied=sum(stage.copied for stage in stages),
         hints=(*_find_hints("DUT", ends.dut, dut_places), *_find_hints("tester", ends.tester, tester_places)),
+        decreased=(*_find_decreased(trial.dut, dut_places), *_find_decreased(trial.tester, tester_places)),
     )
 
 
 def _find_hints(end: str, counters: Counters, places: Places) -> Iterator[tuple[str, int]]:
     found = ((f"{end} {name}", sum_counters(counters, pattern)) for name, pattern in places.hints.items())
     return (one for one in found if one[1])
+
+
+def _find_decreased(stream: Stream, places: Places) -> Iterator[str]:
+    """Counters of a driver's places that are smaller at the end, or gone."""
+    end = stream.edge("end")
+    for name, value in stream.edge("start").items() if end else ():
+        if end.get(name, 0) < value and any(re.fullmatch(pattern, name) for pattern in places.patterns):
+            yield name
 
 
 def _count_sent(trial: Trial, params: Mapping[str, Any], ends: Ends) -> tuple[int, int]:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The load of a trial: whether the generator kept it, and whether the generator or the wire was the limit."""
 
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdprepro.cases import Case, make_case
+from xdprepro.cases import Case, make_case, role_of
 from xdprepro.closure import Closure, close_trial
 from xdprepro.sample import SIDES, Run, Trial, TrialKey
 from xdprepro.search import PACING, Step, find_bounds
-from xdprepro.stats import is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
+from xdprepro.stats import action_pattern, is_counted, kind_of, measured, rate_pattern, returned_share, sum_counters
 
 # The cheapest end that packets can have: what a generator can do is measured against it.
 CALIBRATION = "xdp.drop.no-touch"
@@ -20,11 +21,14 @@ LINE_BOUND = 0.97
 # Preamble, start of frame, checksum and the gap between frames, on a wire of Ethernet.
 WIRE_BYTES = 24
 SHORTEST_FRAME = 60
+# Packets that a receive ring holds where the port does not say how many: as veth's.
+USUAL_RING = 256
 # Loads for which the generator gives all it has.
 UNBOUNDED = ("saturate", "search")
 
 SENT = r"generator\.cpu\d+\.packets"
 DUE = r"generator\.cpu\d+\.due"
+LATE = r"generator\.cpu\d+\.late_ns"
 TIMEOUTS = r"generator\.cpu\d+\.timeouts"
 
 # What a ceiling depends on.
@@ -102,13 +106,11 @@ def _find_quantised(run: Run, case_id: str) -> Iterator[TrialKey]:
     """The steps that a search of this case took its figure from, although the next load was too far away."""
     params = run.cases[case_id]
     for boot in {trial.key.boot for trial in run.trials if trial.key.case_id == case_id}:
-        steps = {
-            trial.key: read_step(trial, params)
-            for trial in run.trials
-            if trial.key[:2] == (case_id, boot) and trial.status == "ok"
-        }
-        coarse = [one for ratio in params["loss_ratios"] if (one := find_bounds(steps.values(), ratio)).is_quantised]
-        loads = {bounds.lower_pps for bounds in coarse}
+        trials = sorted((trial for trial in run.trials if trial.key[:2] == (case_id, boot)), key=lambda one: one.key)
+        steps = {trial.key: read_step(trial, params) for trial in trials if trial.status == "ok"}
+        found = (find_bounds(steps.values(), ratio) for ratio in params["loss_ratios"])
+        # A search begins with its highest load.
+        loads = {bounds.lower_pps for bounds in found if bounds.is_quantised(asked_pps(trials[0]))}
         yield from (key for key, step in steps.items() if step.load_pps in loads)
 
 
@@ -120,6 +122,15 @@ def accepted_pps(trial: Trial, closure: Closure) -> float | None:
     first, last = (sum_counters(one.counters, SENT) for one in (samples[0], samples[-1]))
     sent_pps = (last - first) * 1e9 / (samples[-1].t1_ns - samples[0].t1_ns)
     return sent_pps * closure.accepted / closure.generated
+
+
+def arrived_pps(trial: Trial) -> float:
+    """What the DUT's own sender brought to the tester, in packets a second of the tester's samples; 0 without two."""
+    samples = measured(trial.tester.samples)
+    if trial.status != "ok" or len(samples) < 2 or samples[-1].t1_ns <= samples[0].t1_ns:
+        return 0.0
+    first, last = (sum_counters(one.counters, action_pattern(r"\w+")) for one in (samples[0], samples[-1]))
+    return (last - first) * 1e9 / (samples[-1].t1_ns - samples[0].t1_ns)
 
 
 def line_pps(run: Run, frame_len: int) -> float | None:
@@ -154,20 +165,34 @@ def kept_share(trial: Trial) -> float:
     return max((min(1.0, sent / due) for sent, due in counted[len(counted) // 2 :] if due), default=0.0)
 
 
+def lost_in_burst(trial: Trial, run: Run) -> bool:
+    """Whether what was lost may be the end of a burst: a generator that was held up sends what is due all at once.
+
+    More than the DUT's ring holds is lost at any rate; more than the burst was lost because of the rate.
+    """
+    step = read_step(trial, run.cases[trial.key.case_id])
+    late_ns = max((ns for name, ns in trial.tester.edge("end").items() if re.fullmatch(LATE, name)), default=0)
+    burst = late_ns * step.load_pps / 1e9
+    ring = run.fingerprint.get("dut", {}).get("port", {}).get("rings", {}).get("rx") or USUAL_RING
+    return burst > ring and 0 < step.sent - step.handled <= burst
+
+
 def load_flags(trial: Trial, run: Run, closure: Closure, limits: Limits) -> dict[str, bool]:
     """Which limits the figure of a trial is at, and whether the load was kept.
 
-    What reached its end is told by the tester's clock, as the ceilings are.
+    What reached its end, or of a DUT that transmits what arrived, is told by the tester's clock, as the ceilings are.
     """
     params = run.cases[trial.key.case_id]
     accepted = accepted_pps(trial, closure) if has_load(params) else None
     reached = accepted * read_step(trial, params).handled / closure.accepted if accepted else 0.0
     ceiling = limits.ceilings.get(load_key(params)) if needs_calibration(params) else None
     line = line_pps(run, params.get("frame_len", 0))
+    on_wire = arrived_pps(trial) if role_of(params) == "transmit" else reached
     return {
         "generator_bound": ceiling is not None and reached >= GENERATOR_BOUND * ceiling,
-        "line_bound": line is not None and reached >= LINE_BOUND * line,
+        "line_bound": line is not None and on_wire >= LINE_BOUND * line,
         "pacing_off": trial.status == "ok" and asked_pps(trial) > 0 and kept_share(trial) < 1 - PACING,
+        "lost_in_burst": trial.status == "ok" and lost_in_burst(trial, run),
         "search_quantised": trial.key in limits.quantised,
         "loop_stalled": sum_counters(trial.tester.delta(), TIMEOUTS) > 0,
     }

@@ -39,6 +39,11 @@ class Places:
     before: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All that the table names."""
+        return (self.not_sent, self.sent, self.either, *self.before.values(), *self.hints.values())
+
 
 def parse_places(text: str) -> dict[str, Places]:
     """A table for each driver."""

@@ -63,10 +63,9 @@ class Bounds:
             return None
         return max(0, self.upper_pps - self.lower_pps - 1) / self.upper_pps
 
-    @property
-    def is_quantised(self) -> bool:
-        """Whether the rate is less certain than it has to be for a verdict."""
-        return self.width is not None and self.width > RESOLUTION
+    def is_quantised(self, highest_pps: int) -> bool:
+        """Whether the rate is less certain than it has to be for a verdict; the highest load needs no upper bound."""
+        return self.lower_pps != highest_pps if self.width is None else self.width > RESOLUTION
 
 
 def find_bounds(steps: Iterable[Step], loss_ratio: float) -> Bounds:

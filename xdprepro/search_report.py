@@ -66,7 +66,7 @@ def _notes(search: Search) -> Iterator[str]:
         yield f"{len(search.broken)} steps cannot be trusted: {reason or ', '.join(flags)}"
     if search.bounds.lower_pps is None and search.bounds.upper_pps is not None:
         yield "even the lowest load tried lost more"
-    if search.bounds.upper_pps is None and search.bounds.lower_pps is not None:
+    if search.bounds.upper_pps is None and search.usable:
         yield "the generator has no more to give"
     if search.best and not search.usable:
         yield ", ".join(sorted({flag for one in search.best for flag in excluding(one.flags)}))

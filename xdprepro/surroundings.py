@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdprepro.sample import SIDES, Counters, Stream, Trial
+from xdprepro.stats import CORE_SHARE, kind_of
 
 # What drivers call pause frames of either direction, in what `ethtool -S` tells.
 PAUSE = re.compile(r".*(pause|xoff|xon)(?!.*(duration|transition)).*", re.IGNORECASE)
@@ -17,6 +18,7 @@ PAUSE = re.compile(r".*(pause|xoff|xon)(?!.*(duration|transition)).*", re.IGNORE
 # Interrupts a second of a device that is neither port: at 10 us each, 0.1 % of the CPU that received.
 FOREIGN_PER_S = 100
 INTERRUPT = re.compile(r"cpu(\d+)\.(\d+)(?!\.(timer|arch_timer|hpet\d+)$)(\..*)?")
+NET_RX = re.compile(r"cpu(\d+)\.NET_RX")
 RECEIVING = re.compile(r"(?:xdp_prog|xdp_remote|tc_prog)\.cpu(\d+)\.")
 
 # Further from the median of a case's trials, a CPU had another clock.
@@ -28,7 +30,9 @@ UNSETTLED = re.compile(r"features\.tx-.*")
 OF_THE_CASE = re.compile(r"mtu|features\.rx-gro")
 
 
-def surrounding_flags(trial: Trial, others: Sequence[Trial] = (), *, timed: bool = True) -> dict[str, bool]:
+def surrounding_flags(
+    trial: Trial, params: Mapping[str, Any], *, others: Sequence[Trial] = (), timed: bool = True
+) -> dict[str, bool]:
     """Which flags are raised, in view of the other trials of the run; what takes time matters only to what is timed."""
     same_case = [one for one in others if one.key.case_id == trial.key.case_id]
     same_boot = [one for one in others if one.key.boot == trial.key.boot]
@@ -36,8 +40,8 @@ def surrounding_flags(trial: Trial, others: Sequence[Trial] = (), *, timed: bool
     return {
         "pause_frames": any(count_pauses(stream) for stream in _streams(trial)),
         "settings_left": changed or bool(left_settings(trial, same_boot)),
-        "foreign_irq": timed and bool(find_foreign_interrupts(trial)),
-        "freq_unstable": timed and _is_unstable(trial, same_case),
+        "foreign_irq": timed and bool(find_foreign_interrupts(trial, params)),
+        "freq_unstable": timed and _is_unstable(trial, params, same_case),
         "pmu_multiplexed": timed and _is_multiplexed(trial.dut),
     }
 
@@ -67,13 +71,27 @@ def receiving_cpus(stream: Stream) -> set[int]:
     return {int(one[1]) for one in found.values() if one}
 
 
-def find_foreign_interrupts(trial: Trial) -> dict[str, int]:
-    """Interrupts of other devices that came often to CPUs that received, by name.
+def busy_cpus(stream: Stream, params: Mapping[str, Any]) -> set[int]:
+    """The CPUs on which the packets were handled: by a program, or without one in softirqs, and by an application."""
+    kind = kind_of(params)
+    threads = params.get("cpus", {}).get("apps", ()) if kind.app or kind.role == "ring" else ()
+    return (receiving_cpus(stream) or _softirq_cpus(stream)) | set(threads)
+
+
+def _softirq_cpus(stream: Stream) -> set[int]:
+    """Those with a share of the receive softirqs worth the name."""
+    grown = {cpu[1]: count for name, count in _grown(stream, "softirqs").items() if (cpu := NET_RX.fullmatch(name))}
+    total = sum(grown.values())
+    return {int(cpu) for cpu, count in grown.items() if count >= CORE_SHARE * total > 0}
+
+
+def find_foreign_interrupts(trial: Trial, params: Mapping[str, Any]) -> dict[str, int]:
+    """Interrupts of other devices that came often to CPUs that handled packets, by name.
 
     The timers of CPUs, and what they send each other, have names instead of numbers on most machines.
     """
     ours = {number for stream in _streams(trial) for number in stream.ready.get("irqs", ())}
-    cpus, length_s = receiving_cpus(trial.dut), _length_s(trial.dut, "interrupts")
+    cpus, length_s = busy_cpus(trial.dut, params), _length_s(trial.dut, "interrupts")
     return {
         name: count
         for name, count in _grown(trial.dut, "interrupts").items()
@@ -90,23 +108,24 @@ def _length_s(stream: Stream, source: str) -> float:
     return (times[-1] - times[0]) / 1e9 if len(times) > 1 else 0.0
 
 
-def clock_shares(stream: Stream) -> dict[int, float]:
-    """By CPU that received: its clock while awake, as a share of its nominal one."""
+def clock_shares(stream: Stream, params: Mapping[str, Any]) -> dict[int, float]:
+    """By CPU that handled packets: its clock while awake, as a share of its nominal one."""
     grown = _grown(stream, "msr")
-    pairs = {cpu: (grown.get(f"cpu{cpu}.aperf", 0), grown.get(f"cpu{cpu}.mperf", 0)) for cpu in receiving_cpus(stream)}
+    cpus = busy_cpus(stream, params)
+    pairs = {cpu: (grown.get(f"cpu{cpu}.aperf", 0), grown.get(f"cpu{cpu}.mperf", 0)) for cpu in cpus}
     return {cpu: aperf / mperf for cpu, (aperf, mperf) in pairs.items() if aperf and mperf}
 
 
-def _is_unstable(trial: Trial, same_case: Sequence[Trial]) -> bool:
+def _is_unstable(trial: Trial, params: Mapping[str, Any], same_case: Sequence[Trial]) -> bool:
     if not read_source(trial.dut, "end", "msr"):
         return False
     usual: dict[int, list[float]] = {}
     for one in same_case:
-        for cpu, share in clock_shares(one.dut).items():
+        for cpu, share in clock_shares(one.dut, params).items():
             usual.setdefault(cpu, []).append(share)
     return any(
         abs(share / statistics.median(usual[cpu]) - 1) > CLOCK_DRIFT
-        for cpu, share in clock_shares(trial.dut).items()
+        for cpu, share in clock_shares(trial.dut, params).items()
         if cpu in usual
     )
 

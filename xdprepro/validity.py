@@ -71,14 +71,21 @@ MEANINGS: Mapping[str, tuple[bool, str]] = {
     "closure_unchecked": (False, "the counter table of this driver is made from its documentation, and never checked"),
     "pause_frames": (True, "a port sent or received pause frames, which hold back the load"),
     "settings_left": (True, "a setting of a port changed meanwhile, or is not as the first trial of the boot found it"),
-    "foreign_irq": (False, "another device interrupted a CPU that received more than 100 times a second"),
-    "freq_unstable": (False, "a CPU that received had a clock more than 0.5 % off the median of the case's trials"),
+    "foreign_irq": (False, "another device interrupted a CPU that handled packets more than 100 times a second"),
+    "freq_unstable": (
+        False,
+        "a CPU that handled packets had a clock more than 0.5 % off the median of the case's trials",
+    ),
     "pmu_multiplexed": (False, "events of the PMU were counted in turns, for a part of the time only"),
     "generator_bound": (False, "within 2 % of what the generator alone can do: the DUT may be faster than this"),
     "line_bound": (True, "within 3 % of what the wire carries: the DUT may be faster than this"),
     "pacing_off": (True, "the generator was more than 1 % off the rate that it was told to keep"),
     "search_quantised": (True, "the search ended more than 0.5 % below the lowest rate at which too much was lost"),
     "loop_stalled": (True, "a closed loop waited 100 ms for packets that did not return"),
+    "lost_in_burst": (
+        True,
+        "the generator was held up, caught up with more packets than the DUT's ring holds, and no more were lost",
+    ),
 }
 FLAGS = tuple(MEANINGS)
 
@@ -122,7 +129,7 @@ def find_flags(
     raised = {
         "failed": trial.status != "ok",
         "loss_open": closure.open,
-        "counter_decreased": has_decrease(trial.dut) or has_decrease(trial.tester),
+        "counter_decreased": bool(closure.decreased) or has_decrease(trial.dut) or has_decrease(trial.tester),
         "mode_mismatch": bool(mode_mismatches(trial, params)),
         "closure_generic": closure.generic,
         "closure_unchecked": closure.unchecked and not closure.generic,
@@ -130,7 +137,7 @@ def find_flags(
         "not_returned": closure.lost_on_the_way > LOST_SHARE * closure.accepted,
         "boots_differ": first is not None and _tested_rows(trial, params) != _tested_rows(first, params),
         "cpu_shared": timed and (_is_cpu_shared(trial.dut.delta(), params) or _has_ring_waited(trial)),
-        **surrounding_flags(trial, others, timed=timed),
+        **surrounding_flags(trial, params, others=others, timed=timed),
         **_program_flags(trial.dut, params),
         **(_sample_flags(trial, params) if timed else _window_flags(trial, params)),
     }

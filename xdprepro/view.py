@@ -44,7 +44,7 @@ class RunView:
 
 
 # What a step of a search may be: loads above what the DUT takes are not kept, or come in gusts.
-TOLERATED = frozenset({"pacing_off", "search_quantised", "short_warmup", "load_gap", "line_bound"})
+TOLERATED = frozenset({"pacing_off", "search_quantised", "short_warmup", "load_gap", "line_bound", "lost_in_burst"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,15 @@ def _find_search(boot: int, trials: list[TrialView], params: Mapping[str, Any], 
     steps = [(one, read_step(one.trial, params)) for one in trials if one.trial.status == "ok"]
     bounds = find_bounds([step for _, step in steps], loss_ratio)
     best = tuple(one for one, step in steps if step.load_pps == bounds.lower_pps)
-    broken = tuple(one for one in trials if set(excluding(one.flags)) - TOLERATED)
+    # A bound that a burst set is none.
+    burst = {one.trial.key for one, step in steps if step.load_pps == bounds.upper_pps and _is_burst(one)}
+    broken = tuple(one for one in trials if set(excluding(one.flags)) - TOLERATED or one.trial.key in burst)
     usable = bool(best) and not broken and all(one.usable and one.rate for one in best)
     return Search(boot, bounds, len(trials), best, broken, usable)
+
+
+def _is_burst(one: TrialView) -> bool:
+    return "lost_in_burst" in flag_names(one.flags)
 
 
 def case_rates(view: RunView, case_id: str, loss_ratio: float | None = None) -> CaseRates:
