@@ -259,6 +259,11 @@ MISTAKES = {
         "make ring_size at least eight times ring_batch",
     ),
     "sockets without a common UMEM": (GOOD + "xsk_sockets = 2", "need a shared UMEM", "add shared_umem = true"),
+    "sockets with too small a share": (
+        GOOD + "xsk_sockets = 4\nshared_umem = true\nxsk_ring_fill = 128\nxsk_ring_rx = 64",
+        "leaves xsk_sockets = 4 fewer than 64 frames each",
+        "make xsk_ring_fill larger",
+    ),
     "an access list without room": (
         GOOD.replace("xsk.rxdrop", "xdp.drop.fw") + "acl = 9\nflows = 10",
         "an access list of 9 entries cannot have the flows that are to be dropped, of 10",

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xdprepro.cases import LARGEST_IN_ONE_PAGE, LARGEST_IN_SMALL, SMALL_XSK_FRAME, Case
 
+LEAST_FRAMES = 64  # of a socket, to the agent
+
 
 def find_contradictions(case: Case) -> Iterator[tuple[str, str]]:
     """Facts, each with what mends it."""
@@ -14,6 +16,11 @@ def find_contradictions(case: Case) -> Iterator[tuple[str, str]]:
 def _dropped_flows(case: Case) -> int:
     """Those of the generator's flows that an access list of the case has."""
     return case.flows * case.drop_share // 100 if case.has("drop_share") else case.flows
+
+
+def _socket_frames(case: Case) -> int:
+    """What a socket's share of the memory is (specs._xsk_section)."""
+    return (case.xsk_ring_fill or case.xsk_ring_rx * 2) // case.xsk_sockets
 
 
 # What must not be, what is then said of the case, and what mends it.
@@ -62,6 +69,11 @@ RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
         lambda case: case.xsk_sockets > 1 and not case.shared_umem,
         "xsk_sockets = {case.xsk_sockets} for each queue need a shared UMEM",
         "add shared_umem = true",
+    ),
+    (
+        lambda case: case.has("xsk_batch") and _socket_frames(case) < LEAST_FRAMES,
+        f"a fill ring of that size leaves xsk_sockets = {{case.xsk_sockets}} fewer than {LEAST_FRAMES} frames each",
+        "make xsk_ring_fill larger, or xsk_sockets fewer",
     ),
     (
         lambda case: case.has("acl") and case.acl < _dropped_flows(case),
