@@ -84,6 +84,7 @@ def _handled(case: Case, packets: int, cores: int) -> dict[str, int]:
         words = {"transmit": ("tx",), "forward": ("rx", "tx")}.get(kind.role, ("rx",))
         words += ("tx",) if ".local" in case.case else ()
         counters |= {f"{kind.app}.{queue}{word}_packets": packets for word in words}
+        counters |= {"local_netdev.rx_packets": packets, "local_netdev.rx_dropped": 0} if ".local" in case.case else {}
     elif not kind.program:
         counters["netdev.rx_packets"] = packets
     return counters

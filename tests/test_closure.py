@@ -16,6 +16,7 @@ from xdprepro.closure import Closure, close_losses, close_trial
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.places import PLACES
 from xdprepro.sample import SIDES, Stream, Trial
+from xdprepro.stats import returned_share
 
 DROP = Case("xdp.drop.no-touch")
 PASS = Case("xdp.pass.no-touch")
@@ -224,6 +225,23 @@ def test_igb_did_not_send_what_it_forwarded_without_sending(case: Case) -> None:
     found = close(trial, case, dut="igb", tester="igb")
     assert found.terms == (("returned", TOTAL - 5), ("not_sent", 5))
     assert not found.open
+
+
+def test_what_the_stack_had_no_room_for_is_neither_there_nor_in_the_rate() -> None:
+    case = Case("xsk.local.swap-macs")
+    trial = make_trial(
+        case, dut_end={"local_netdev.rx_packets": -TOTAL // 4, "local_netdev.rx_dropped": TOTAL // 4 + 1}
+    )
+    found = close(trial, case)
+    assert dict(found.terms) == {"to_stack": TOTAL - TOTAL // 4 - 1, "not_sent": TOTAL // 4 + 1}
+    assert not found.open
+    assert returned_share(trial, case.params()) == pytest.approx(0.75, abs=1e-6)
+
+
+def test_what_was_handed_to_the_stack_and_never_came_opens_it() -> None:
+    case = Case("xsk.local.swap-macs")
+    found = close(make_trial(case, dut_end={"local_netdev.rx_packets": -3}), case)
+    assert found.reasons == (f"xsk_app.tx_packets: {TOTAL} in, {TOTAL - 3} counted, 3 missing",)
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,21 @@ def test_summary_names_kernel_machine_and_lab() -> None:
     assert table.notes == ("skipped xdp.x: no port",)
 
 
+def test_cases_skipped_for_one_reason_are_one_line_for_people() -> None:
+    skipped = {"a": "no port", "b": "no zero copy", "c": "no port"}
+    table = report.run_summary(view_run(make_run([], [], skipped=skipped)))
+    assert as_json(table)["notes"] == ["skipped a: no port", "skipped b: no zero copy", "skipped c: no port"]
+    assert say_once(table).notes == ("skipped 2 cases: no port: a, c", "skipped b: no zero copy")
+
+
+def test_a_figure_of_two_cpus_says_so() -> None:
+    cases = [DROP, Case("udp.rxdrop"), Case("pkt-v3.rxdrop"), Case("pkt-v3.txonly")]
+    table = report.case_table(view_run(make_run([make_trial(case) for case in cases], cases)))
+    (said,) = (line for line in table.notes if "softirqs" in line)
+    assert said.startswith("pkt-v3.rxdrop, udp.rxdrop: ")
+    assert not any("softirqs" in line for line in report.case_table(view_run(make_case_run(DROP, [9.0]))).notes)
+
+
 def test_case_table_has_the_figures_in_si_and_in_words() -> None:
     table = report.case_table(view_run(make_case_run(DROP, [90.0, 110.0])))
     found, text = row(table), text_row(table)

@@ -21,6 +21,7 @@ from xdprepro.guest_job import Cell, counted
 from xdprepro.guest_journal import make_boot_records, make_head
 from xdprepro.lab import Lab
 from xdprepro.needs import find_guest_refusal
+from xdprepro.sample import say_skipped
 from xdprepro.scratch import start_scratch
 from xdprepro.session import Progress
 from xdprepro.suite import Suite
@@ -190,6 +191,6 @@ def _refused(suite: Suite, port: str) -> Iterator[tuple[Cell, str]]:
 
 
 def _problems(one: Booted) -> Iterator[str]:
-    yield from (f"skipped {case_id}: {reason}" for case_id, reason in one.report.skipped.items())
+    yield from say_skipped(one.report.skipped)
     failed = {said.slot.cell.id: said.reason for said in one.report.trials if said.status != "ok"}
     yield from (f"failed {case_id}: {reason}" for case_id, reason in failed.items())

@@ -12,7 +12,7 @@ from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Compar
 from xdprepro.costs import Cost, case_costs
 from xdprepro.load import asked_pps, kept_share
 from xdprepro.places import CLASSES
-from xdprepro.sample import SIDES
+from xdprepro.sample import SIDES, say_skipped
 from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.validity import MEANINGS, flag_names, mode_mismatches
 from xdprepro.view import CaseRates, RunView, TrialView, case_rates, figure_name, loss_ratios
@@ -37,7 +37,8 @@ def run_summary(view: RunView) -> Table:
     )
     columns = (Column("fact", "", words=True), Column("value", "", words=True))
     notes = tuple(f"skipped {case_id}: {reason}" for case_id, reason in run.skipped.items())
-    return Table("run", "Run", columns, tuple({"fact": key, "value": value} for key, value in facts), notes)
+    rows = tuple({"fact": key, "value": value} for key, value in facts)
+    return Table("run", "Run", columns, rows, notes, short=tuple(say_skipped(run.skipped)))
 
 
 def _port_facts(finger: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -81,8 +82,26 @@ def case_table(view: RunView) -> Table:
         for loss_ratio in loss_ratios(params)
     )
     flags = sorted({flag for row in rows for flag in row["flags"]})
-    notes = [*([EMULATED] if is_emulated(view.run) else []), *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags)]
+    notes = [
+        *([EMULATED] if is_emulated(view.run) else []),
+        *_core_notes(view),
+        *(f"{flag}: {MEANINGS[flag][1]}" for flag in flags),
+    ]
     return Table("cases", "Cases", columns, rows, tuple(notes))
+
+
+def _core_notes(view: RunView) -> Iterator[str]:
+    """Which figures are of one core, although two are at work."""
+    cases = {
+        params["case"]
+        for params in view.run.cases.values()
+        if stats.measures_rate(params) and stats.has_unseen_core(params)
+    }
+    if cases:
+        yield (
+            f"{', '.join(sorted(cases))}: softirqs and the application may be on two CPUs, and one is counted: ns are "
+            "the time from packet to packet, and no cost is drawn from them"
+        )
 
 
 def _case_row(view: RunView, case_id: str, loss_ratio: float | None) -> dict[str, Any]:

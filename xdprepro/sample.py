@@ -5,7 +5,7 @@ Every number is as its source gave it: cumulative, unsigned 64 bit, unscaled. Ti
 `*_utc_ns` are the wall clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -111,6 +111,17 @@ class Trial:
     dut: Stream
     tester: Stream
     profile: Profile | None = None
+
+
+def say_skipped(skipped: Mapping[str, str]) -> Iterator[str]:
+    """One line for each reason, with all case_ids that it is of."""
+    by_reason: dict[str, list[str]] = {}
+    for case_id, reason in skipped.items():
+        by_reason.setdefault(reason, []).append(case_id)
+    for reason, ids in by_reason.items():
+        yield (
+            f"skipped {ids[0]}: {reason}" if len(ids) == 1 else f"skipped {len(ids)} cases: {reason}: {', '.join(ids)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from xdprepro.duration import OVERHEAD_S, RESTART_S, slot_s
 from xdprepro.errors import STORAGE, XdpreproError
 from xdprepro.lab import Lab
 from xdprepro.load import LoadKey, accepted_pps, is_calibration, load_key, read_step
-from xdprepro.sample import SIDES, Trial, TrialKey, parse_stream
+from xdprepro.sample import SIDES, Trial, TrialKey, parse_stream, say_skipped
 from xdprepro.search import Step, run_search
 from xdprepro.specs import Cpus
 from xdprepro.suite import Slot, Suite
@@ -113,8 +113,8 @@ class Session:
         for journal in journals:
             for key, reason in self.ready.skipped.items():
                 journal.append({"rec": "skip", "case_id": key, "reason": reason})
-        for key, reason in self.ready.skipped.items():
-            self.tell(self.progress("starting", problem=f"skipped {key}: {reason}"))
+        for line in say_skipped(self.ready.skipped):
+            self.tell(self.progress("starting", problem=line))
         runs = range(len(self.plans))
         try:
             for boot in range(self.suite.restarts):

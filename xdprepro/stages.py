@@ -120,7 +120,9 @@ def _app_stages(params: Mapping[str, Any], ends: Ends, taken: int) -> Iterator[S
     sent, work, full = (sum_counters(dut, app_pattern(params, name)) for name in ("tx_packets", "dropped", "tx_drops"))
     dropped = (("work_drop", work), ("app_drop", full))
     if ".local" in params["case"]:
-        yield Stage(f"{kind.app}.rx_packets", taken, (("to_stack", sent), *dropped))
+        yield Stage(f"{kind.app}.rx_packets", taken, ((f"{kind.app}.tx_packets", sent), *dropped))
+        reached, refused = (sum_counters(dut, rf"local_netdev\.rx_{name}") for name in ("packets", "dropped"))
+        yield Stage(f"{kind.app}.tx_packets", sent, (("to_stack", reached), ("not_sent", refused)))
     elif kind.role == "forward":
         yield Stage(f"{kind.app}.rx_packets", taken, ((f"{kind.app}.tx_packets", sent), *dropped))
         invalid = sum_counters(dut, r"xsk\.q\d+(\.s\d+)?\.tx_invalid_descs") if kind.uses_xsk else 0
@@ -194,7 +196,8 @@ def _app_sources(params: Mapping[str, Any]) -> set[str]:
     if not kind.in_app:
         return set()
     losses = {"xsk_app": "xsk", "pkt_app": "pkt", "udp_app": "udp"}
-    return {kind.app} | ({losses[kind.app]} if role_of(params) != "transmit" else set())
+    local = {"local_netdev"} if ".local" in params["case"] else set()
+    return {kind.app} | local | ({losses[kind.app]} if role_of(params) != "transmit" else set())
 
 
 def needed_sources(params: Mapping[str, Any], places: Places) -> dict[str, tuple[str, ...]]:

@@ -189,18 +189,26 @@ def _find_window(samples: Sequence[Sample]) -> tuple[Sample, Sample] | None:
 
 
 def returned_share(trial: Trial, params: Mapping[str, Any]) -> float:
-    """Of the packets that the DUT handled, those that came to the tester or that the case drops, 0 to 1.
+    """Of the packets that the DUT handled, those that came to the tester, or that the case drops, 0 to 1.
 
-    Over the whole trial; 1 where they end on the DUT. Copies of a packet count once.
+    Over the whole trial; 1 where they end on the DUT. Copies of a packet count once. What an application hands back to
+    the stack of the DUT counts where it arrived there.
     """
-    if role_of(params) not in ("forward", "transmit"):
+    local = ".local" in params["case"] and kind_of(params).uses_xsk
+    if not local and role_of(params) not in ("forward", "transmit"):
         return 1.0
     dut, kind = trial.dut.delta(), kind_of(params)
     handled = sum_counters(dut, rate_pattern(params))
+    if local:
+        return _share(sum_counters(dut, r"local_netdev\.rx_packets"), handled)
     ended = sum_counters(trial.tester.delta(), action_pattern("XDP_DROP")) / (params.get("fanout") or 1)
     ended += sum(sum_counters(dut, action_pattern(one)) for one in kind.also)
     ended += sum_counters(dut, app_pattern(params, "dropped")) if kind.app else 0
-    # More than handled means foreign packets; the loss closure says so, the rate must not gain from it.
+    return _share(ended, handled)
+
+
+def _share(ended: float, handled: int) -> float:
+    """More than handled means foreign packets; the loss closure says so, the rate must not gain from it."""
     return min(1.0, max(0.0, ended / handled)) if handled > 0 else 0.0
 
 
@@ -220,6 +228,12 @@ def _count_cores(first: Counters, last: Counters, params: Mapping[str, Any]) -> 
             packets["rxq"][found[2]] += value - first.get(name, 0)
     cpus, queues = (sum(n >= CORE_SHARE * of.total() > 0 for n in of.values()) for of in packets.values())
     return max(1, min(cpus, queues) if params["attach_mode"] == "native" else cpus)
+
+
+def has_unseen_core(params: Mapping[str, Any]) -> bool:
+    """Whether an application receives what no program has counted, so that nobody knows on how many CPUs."""
+    kind = kind_of(params)
+    return bool(kind.app) and not kind.program and role_of(params) != "transmit"
 
 
 def restart_means(by_restart: Mapping[int, Sequence[float]]) -> Floats:

@@ -30,13 +30,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows are dicts with at least the columns' keys; `notes` are sentences for below the table."""
+    """Rows are dicts with at least the columns' keys; `notes` are sentences for below the table.
+
+    `short` are the same notes for people, where they are to read fewer.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+
+    @property
+    def text_notes(self) -> tuple[str, ...]:
+        """The notes for people."""
+        return self.short or self.notes
 
 
 def say_once(table: Table) -> Table:
@@ -47,7 +56,8 @@ def say_once(table: Table) -> Table:
     return replace(
         table,
         columns=tuple(column for column in table.columns if column not in agreed),
-        notes=(*([f"in every row: {said}"] if said else []), *table.notes),
+        notes=(*([f"in every row: {said}"] if said else []), *table.text_notes),
+        short=(),
     )
 
 
