@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The suites that come with xdprepro, what is said of them, and how long they take."""
 
+import itertools
 import json
 import re
 
@@ -34,6 +35,13 @@ def test_full_has_every_case_in_every_mode_that_it_has() -> None:
     for name in ("attach_mode", "bind_mode", "wakeup", "access", "select", "remote", "packet_wakeup", "ring_fill"):
         used = {case.get(name) for case in cases if case.has(name)}
         assert used == set(PARAMETERS[name].allowed), name
+
+
+def test_full_looks_for_stalls_of_sockets_in_every_way_to_wake_them() -> None:
+    closed = [case for case in load_suite("full").cases if case.load == "closed" and case.has("wakeup")]
+    looked = {(case.bind_mode, case.wakeup, case.outstanding) for case in closed}
+    modes, wakeups = (PARAMETERS[name].allowed for name in ("bind_mode", "wakeup"))
+    assert looked == set(itertools.product(modes, wakeups, (1, 64)))
 
 
 def test_core_takes_half_an_hour_and_smoke_a_minute() -> None:
