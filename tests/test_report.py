@@ -260,7 +260,7 @@ def test_cases_skipped_for_one_reason_are_one_line_for_people() -> None:
 
 
 def test_a_figure_of_two_cpus_says_so() -> None:
-    cases = [DROP, Case("udp.rxdrop"), Case("pkt-v3.rxdrop"), Case("pkt-v3.txonly")]
+    cases = [DROP, Case("udp.rxdrop"), Case("pkt-v3.rxdrop"), Case("pkt-v3.txonly"), Case("ring.head-tail")]
     table = report.case_table(view_run(make_run([make_trial(case) for case in cases], cases)))
     (said,) = (line for line in table.notes if "softirqs" in line)
     assert said.startswith("pkt-v3.rxdrop, udp.rxdrop: ")

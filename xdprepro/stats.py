@@ -233,7 +233,7 @@ def _count_cores(first: Counters, last: Counters, params: Mapping[str, Any]) -> 
 def has_unseen_core(params: Mapping[str, Any]) -> bool:
     """Whether an application receives what no program has counted, so that nobody knows on how many CPUs."""
     kind = kind_of(params)
-    return bool(kind.app) and not kind.program and role_of(params) != "transmit"
+    return bool(kind.app) and not kind.program and role_of(params) in ("sink", "forward")
 
 
 def restart_means(by_restart: Mapping[int, Sequence[float]]) -> Floats:
