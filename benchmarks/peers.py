@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from xdprepro import cmd, provision, stats
+from xdprepro import cmd, intervals, provision, stats
 from xdprepro.bench import resolve_generator
 from xdprepro.cases import Case
 from xdprepro.errors import XdpreproError
@@ -371,14 +371,14 @@ def ratio_row(op: str, name: str, trials: list[Result], by_name: Mapping[str, li
     }
     if name != "ours" and len(pps) > 1:
         ours = np.array([trial.pps for trial in by_name["ours"]])
-        logs = stats.paired_interval(np.log(pps), np.log(ours), level=0.95)
+        logs = intervals.paired_interval(np.log(pps), np.log(ours), level=0.95)
         row |= {
             key: float(np.exp(value)) for key, value in zip(("ratio", "low", "high"), interval_of(logs), strict=True)
         }
     return row
 
 
-def interval_of(difference: stats.Difference) -> tuple[float, float, float]:
+def interval_of(difference: intervals.Difference) -> tuple[float, float, float]:
     return difference.delta, difference.low, difference.high
 
 

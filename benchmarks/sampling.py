@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from xdprepro import provision, stats
+from xdprepro import intervals, provision, stats
 from xdprepro.bench import resolve_generator
 from xdprepro.cases import Case
 from xdprepro.errors import XdpreproError
@@ -158,7 +158,7 @@ def describe(hz: int, results: Mapping[int, list[Result]]) -> dict[str, Any]:
     }
     if hz and len(ns) > 1:
         without = np.array([one.ns for one in results[0]])
-        found = stats.paired_interval(np.log(without), np.log(ns), level=LEVEL)
+        found = intervals.paired_interval(np.log(without), np.log(ns), level=LEVEL)
         row["ratio"] = [float(np.exp(value)) for value in (found.delta, found.low, found.high)]
         row["cost_pct"] = [100 * (value - 1) * 10 / hz for value in row["ratio"]]
     return row

@@ -14,8 +14,8 @@ from xdprepro import errors
 from xdprepro.cases import Case
 from xdprepro.comparable import Dimension, Mismatch, check_comparable
 from xdprepro.compare import CaseComparison, Comparison, compare
+from xdprepro.intervals import minimum_detectable_effect, welch_interval
 from xdprepro.sample import Run, Trial, flatten
-from xdprepro.stats import minimum_detectable_effect, welch_interval
 from xdprepro.view import case_rates, view_run
 
 DROP = Case("xdp.drop.no-touch")

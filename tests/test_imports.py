@@ -13,6 +13,7 @@ from conftest import ROOT
 FLOORS = {
     "words": ["errors", "kernel", "kconfig", "lab", "kinds", "cases", "rules", "suite", "sample"],
     "thought": [
+        "intervals",
         "stats",
         "search",
         "places",

@@ -10,7 +10,7 @@ from made_trials import INTERVAL_NS, OUTSIDE, SAMPLES, make_trial
 from recorded import load_recording
 from scipy import stats as scipy_stats
 
-from xdprepro import stats
+from xdprepro import intervals, stats
 from xdprepro.cases import Case
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.sample import Sample, Trial
@@ -172,12 +172,12 @@ def test_counters_beyond_double_precision_keep_their_last_packet() -> None:
 
 
 def test_restart_means_are_in_the_order_of_restarts() -> None:
-    assert stats.restart_means({2: [5.0], 0: [1.0, 2.0, 3.0]}).tolist() == [2.0, 5.0]
+    assert intervals.restart_means({2: [5.0], 0: [1.0, 2.0, 3.0]}).tolist() == [2.0, 5.0]
 
 
 def test_estimate_is_students_interval() -> None:
     values = [101.0, 99.5, 100.2, 102.9]
-    found = stats.estimate(values, 0.99)
+    found = intervals.estimate(values, 0.99)
     wanted = scipy_stats.t.interval(0.99, 3, loc=np.mean(values), scale=scipy_stats.sem(values))
     assert found.n == 4
     assert found.interval == pytest.approx(wanted)
@@ -185,7 +185,7 @@ def test_estimate_is_students_interval() -> None:
 
 
 def test_one_restart_has_a_mean_and_no_interval() -> None:
-    assert stats.estimate([100.0]) == stats.Estimate(1, 100.0, None, None)
+    assert intervals.estimate([100.0]) == intervals.Estimate(1, 100.0, None, None)
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
@@ -193,7 +193,7 @@ def test_one_restart_has_a_mean_and_no_interval() -> None:
 def test_welch_is_that_of_scipy(n_a: int, n_b: int, level: float) -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(100, 1, n_a), rng.normal(101, 4, n_b)
-    found = stats.welch_interval(a, b, level=level)
+    found = intervals.welch_interval(a, b, level=level)
     wanted = scipy_stats.ttest_ind(b, a, equal_var=False)
     low, high = wanted.confidence_interval(level)
     assert (found.low, found.high, found.p, found.dof) == pytest.approx((low, high, wanted.pvalue, wanted.df))
@@ -204,7 +204,7 @@ def test_paired_interval_is_that_of_scipy() -> None:
     rng = np.random.default_rng(2)
     a = rng.normal(100, 5, 7)
     b = a + rng.normal(1, 0.5, 7)
-    found = stats.paired_interval(a, b, level=0.95)
+    found = intervals.paired_interval(a, b, level=0.95)
     wanted = scipy_stats.ttest_rel(b, a)
     low, high = wanted.confidence_interval(0.95)
     assert (found.low, found.high, found.p) == pytest.approx((low, high, wanted.pvalue))
@@ -212,7 +212,7 @@ def test_paired_interval_is_that_of_scipy() -> None:
 
 def test_relative_interval_is_the_same_seen_from_either_side() -> None:
     a, b = [100.0, 101.0, 99.0], [110.0, 112.0, 111.0]
-    there, back = stats.relative_interval(a, b), stats.relative_interval(b, a)
+    there, back = intervals.relative_interval(a, b), intervals.relative_interval(b, a)
     assert there.delta == pytest.approx(11.0, abs=0.01)
     assert (1 + there.delta / 100) * (1 + back.delta / 100) == pytest.approx(1.0)
     assert (1 + there.low / 100) * (1 + back.high / 100) == pytest.approx(1.0)
@@ -220,18 +220,18 @@ def test_relative_interval_is_the_same_seen_from_either_side() -> None:
 
 def test_no_interval_from_one_value_a_side() -> None:
     with pytest.raises(ValueError, match="two values a side, not 1 and 5"):
-        stats.welch_interval([1.0], [1.0] * 5)
+        intervals.welch_interval([1.0], [1.0] * 5)
     with pytest.raises(ValueError, match="two pairs, not 1"):
-        stats.paired_interval([1.0], [2.0])
+        intervals.paired_interval([1.0], [2.0])
 
 
 def test_without_spread_the_interval_is_a_point() -> None:
-    assert stats.welch_interval([5.0, 5.0], [5.0, 5.0]) == stats.Difference(0.0, 0.0, 0.0, 2.0, 1.0)
-    assert stats.welch_interval([5.0, 5.0], [6.0, 6.0, 6.0]) == stats.Difference(1.0, 1.0, 1.0, 3.0, 0.0)
+    assert intervals.welch_interval([5.0, 5.0], [5.0, 5.0]) == intervals.Difference(0.0, 0.0, 0.0, 2.0, 1.0)
+    assert intervals.welch_interval([5.0, 5.0], [6.0, 6.0, 6.0]) == intervals.Difference(1.0, 1.0, 1.0, 3.0, 0.0)
 
 
 def test_spread_on_one_side_only_still_has_an_interval() -> None:
-    found = stats.welch_interval([5.0, 5.0, 5.0], [5.0, 6.0, 7.0], level=0.95)
+    found = intervals.welch_interval([5.0, 5.0, 5.0], [5.0, 6.0, 7.0], level=0.95)
     assert found.dof == pytest.approx(2)
     assert (found.low, found.high) == pytest.approx(scipy_stats.t.interval(0.95, 2, loc=1, scale=1 / math.sqrt(3)))
 
@@ -244,7 +244,7 @@ def test_spread_on_one_side_only_still_has_an_interval() -> None:
     [(3, 5.5), (4, 3.8), (5, 3.1), (6, 2.7), (8, 2.2), (10, 1.9), (15, 1.5), (20, 1.3), (30, 1.0)],
 )
 def test_detectable_effect_in_units_of_the_spread(n: int, multiple: float) -> None:
-    assert round(stats.minimum_detectable_effect(n, n, sd_a=1, sd_b=1), 1) == multiple
+    assert round(intervals.minimum_detectable_effect(n, n, sd_a=1, sd_b=1), 1) == multiple
 
 
 @pytest.mark.parametrize(
@@ -257,34 +257,34 @@ def test_detectable_effect_in_units_of_the_spread(n: int, multiple: float) -> No
 )
 def test_restarts_needed_for_an_effect(alpha: float, restarts: list[int]) -> None:
     effects = (0.5, 0.75, 1, 1.5, 2, 3, 4, 6)
-    assert [stats.restarts_needed(effect, sd_a=1, sd_b=1, alpha=alpha) for effect in effects] == restarts
+    assert [intervals.restarts_needed(effect, sd_a=1, sd_b=1, alpha=alpha) for effect in effects] == restarts
 
 
 def test_detectable_effect_is_found_as_often_as_promised() -> None:
     rng = np.random.default_rng(3)
-    effect = stats.minimum_detectable_effect(5, 8, sd_a=1, sd_b=2, alpha=0.05, power=0.9)
+    effect = intervals.minimum_detectable_effect(5, 8, sd_a=1, sd_b=2, alpha=0.05, power=0.9)
     a, b = rng.normal(0, 1, (20_000, 5)), rng.normal(effect, 2, (20_000, 8))
     p = scipy_stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue
     assert np.mean(p < 0.05) == pytest.approx(0.9, abs=0.01)
 
 
 def test_detectable_effect_scales_with_the_spread() -> None:
-    one = stats.minimum_detectable_effect(4, 6, sd_a=1, sd_b=2)
-    assert stats.minimum_detectable_effect(4, 6, sd_a=3, sd_b=6) == pytest.approx(3 * one)
+    one = intervals.minimum_detectable_effect(4, 6, sd_a=1, sd_b=2)
+    assert intervals.minimum_detectable_effect(4, 6, sd_a=3, sd_b=6) == pytest.approx(3 * one)
 
 
 def test_without_spread_anything_is_detectable() -> None:
-    assert stats.minimum_detectable_effect(3, 3, sd_a=0, sd_b=0) == 0
-    assert stats.restarts_needed(0.1, sd_a=0, sd_b=0) == 2
+    assert intervals.minimum_detectable_effect(3, 3, sd_a=0, sd_b=0) == 0
+    assert intervals.restarts_needed(0.1, sd_a=0, sd_b=0) == 2
 
 
 def test_an_effect_too_small_has_no_number_of_restarts() -> None:
-    assert stats.restarts_needed(0.01, sd_a=1, sd_b=1) is None
+    assert intervals.restarts_needed(0.01, sd_a=1, sd_b=1) is None
 
 
 def test_nothing_is_detectable_with_one_restart() -> None:
     with pytest.raises(ValueError, match="not from 1 and 3"):
-        stats.minimum_detectable_effect(1, 3, sd_a=1, sd_b=1)
+        intervals.minimum_detectable_effect(1, 3, sd_a=1, sd_b=1)
 
 
 # Many cases, many runs
@@ -292,7 +292,7 @@ def test_nothing_is_detectable_with_one_restart() -> None:
 
 def test_benjamini_hochberg_is_that_of_scipy() -> None:
     p = np.random.default_rng(4).uniform(0, 1, 25) ** 3
-    assert stats.benjamini_hochberg(p) == pytest.approx(scipy_stats.false_discovery_control(p))
+    assert intervals.benjamini_hochberg(p) == pytest.approx(scipy_stats.false_discovery_control(p))
 
 
 def test_benjamini_hochberg_of_the_papers_example() -> None:
@@ -313,11 +313,11 @@ def test_benjamini_hochberg_of_the_papers_example() -> None:
         0.759,
         1.0,
     ]
-    assert int(np.sum(stats.benjamini_hochberg(p) <= 0.05)) == 4
+    assert int(np.sum(intervals.benjamini_hochberg(p) <= 0.05)) == 4
 
 
 def test_benjamini_hochberg_of_nothing() -> None:
-    assert stats.benjamini_hochberg([]).tolist() == []
+    assert intervals.benjamini_hochberg([]).tolist() == []
 
 
 @pytest.mark.parametrize(("restarts", "sd_between", "sd_within"), [(3, 1.0, 1.0), (5, 1.0, 0.1), (10, 0.2, 1.0)])
@@ -326,7 +326,7 @@ def test_identical_kernels_differ_no_more_often_than_they_should(
 ) -> None:
     rng = np.random.default_rng(5)
     called = [
-        stats.welch_interval(*(_campaign(rng, restarts, sd_between, sd_within) for _ in "AB"), level=0.95).p < 0.05
+        intervals.welch_interval(*(_campaign(rng, restarts, sd_between, sd_within) for _ in "AB"), level=0.95).p < 0.05
         for _ in range(2000)
     ]
     assert 0.02 <= np.mean(called) <= 0.06
@@ -337,11 +337,11 @@ def test_pooled_trials_would_call_identical_kernels_different() -> None:
     called = []
     for _ in range(300):
         a, b = (rng.normal(rng.normal(100, 1, (5, 1)), 1.0, (5, 30)).ravel() for _ in "AB")
-        called.append(stats.welch_interval(a, b, level=0.95).p < 0.05)
+        called.append(intervals.welch_interval(a, b, level=0.95).p < 0.05)
     assert np.mean(called) > 0.5
 
 
-def _campaign(rng: np.random.Generator, restarts: int, sd_between: float, sd_within: float) -> stats.Floats:
+def _campaign(rng: np.random.Generator, restarts: int, sd_between: float, sd_within: float) -> intervals.Floats:
     """Restart means of a kernel at 100 ns: thirty trials a restart, which share the restart's own offset."""
     trials = rng.normal(rng.normal(100, sd_between, (restarts, 1)), sd_within, (restarts, 30))
-    return stats.restart_means({boot: row.tolist() for boot, row in enumerate(trials)})
+    return intervals.restart_means({boot: row.tolist() for boot, row in enumerate(trials)})

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, replace
 
-from xdprepro import errors, stats
+from xdprepro import errors, intervals
 from xdprepro.comparable import (
     EMULATED,
     Dimension,
@@ -41,8 +41,8 @@ class CaseComparison:
     b: CaseRates
     verdict: str
     reason: str
-    delta_ns: stats.Difference | None = None
-    delta_pct: stats.Difference | None = None
+    delta_ns: intervals.Difference | None = None
+    delta_pct: intervals.Difference | None = None
     p_adjusted: float | None = None
     mde_ns: float | None = None
     mde_pct: float | None = None
@@ -94,7 +94,7 @@ def compare(
     b: RunView,
     *,
     margin_pct: float | None = None,
-    level: float = stats.LEVEL,
+    level: float = intervals.LEVEL,
     allow_confounded: bool = False,
 ) -> Comparison:
     """What changed from run A to run B.
@@ -198,12 +198,12 @@ def _figures(
     sizes = len(rates_a.boots), len(rates_b.boots)
     sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (rates_a, rates_b))
     # A change is called one when its interval is beyond the margin, so the margin comes on top.
-    beyond_ns = stats.minimum_detectable_effect(*sizes, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    beyond_ns = intervals.minimum_detectable_effect(*sizes, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
     mde_ns = beyond_ns + margin_pct / 100 * float(rates_a.ns.mean())
     return replace(
         case,
-        delta_ns=stats.welch_interval(rates_a.ns, rates_b.ns, level=level),
-        delta_pct=stats.relative_interval(rates_a.ns, rates_b.ns, level=level),
+        delta_ns=intervals.welch_interval(rates_a.ns, rates_b.ns, level=level),
+        delta_pct=intervals.relative_interval(rates_a.ns, rates_b.ns, level=level),
         mde_ns=mde_ns,
         mde_pct=100 * mde_ns / float(rates_a.ns.mean()),
     )
@@ -212,7 +212,7 @@ def _figures(
 def _adjust(cases: list[CaseComparison]) -> list[CaseComparison]:
     """The cases with p adjusted over those that have one."""
     tested = [case.delta_ns.p for case in cases if case.delta_ns]
-    adjusted = iter(stats.benjamini_hochberg(tested).tolist())
+    adjusted = iter(intervals.benjamini_hochberg(tested).tolist())
     return [replace(case, p_adjusted=next(adjusted)) if case.delta_ns else case for case in cases]
 
 
@@ -231,7 +231,7 @@ def _decide(case: CaseComparison, margin_pct: float, level: float, *, shared: bo
     if beyond and case.p_adjusted <= FALSE_DISCOVERIES:
         return replace(case, verdict="REGRESSED" if change.delta > 0 else "IMPROVED", reason=f"beyond {margin_pct:g} %")
     more = _more_restarts(case, margin_pct, level)
-    wants = f"more than {stats.MAX_RESTARTS} restarts" if more is None else f"about {more} more restarts"
+    wants = f"more than {intervals.MAX_RESTARTS} restarts" if more is None else f"about {more} more restarts"
     why = "not significant among all cases, " if beyond else ""
     return replace(case, verdict="INCONCLUSIVE", reason=f"{why}needs {wants}", more_restarts=more)
 
@@ -242,5 +242,5 @@ def _more_restarts(case: CaseComparison, margin_pct: float, level: float) -> int
     margin_ns = margin_pct / 100 * float(case.a.ns.mean())
     effect_ns = abs(abs(case.delta_ns.delta) - margin_ns)
     sd_a, sd_b = (float(rates.ns.std(ddof=1)) for rates in (case.a, case.b))
-    needed = stats.restarts_needed(effect_ns, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
+    needed = intervals.restarts_needed(effect_ns, sd_a=sd_a, sd_b=sd_b, alpha=1 - level, power=POWER)
     return None if needed is None else max(1, needed - min(len(case.a.boots), len(case.b.boots)))

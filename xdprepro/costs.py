@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdprepro import stats
+from xdprepro import intervals
 from xdprepro.cases import PARAMETERS
 from xdprepro.exact import Bound, case_counts, find_bound
 from xdprepro.kinds import FORWARD_WORKS, SINK_WORKS
@@ -127,5 +127,5 @@ def _cost(view: RunView, name: str, one: str, other: str) -> Cost:
     if len(boots) == 1:
         delta_ns = with_[boots[0]] - without[boots[0]]
         return Cost(name, one, other, 1, delta_ns, note="one restart: no interval")
-    found = stats.paired_interval([without[boot] for boot in boots], [with_[boot] for boot in boots])
+    found = intervals.paired_interval([without[boot] for boot in boots], [with_[boot] for boot in boots])
     return Cost(name, one, other, len(boots), found.delta, (found.low, found.high))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xdprepro import stats
+from xdprepro import intervals, stats
 from xdprepro.closure import find_driver
 from xdprepro.comparable import EMULATED, is_emulated
 from xdprepro.compare import FALSE_DISCOVERIES, VERDICTS, CaseComparison, Comparison
@@ -17,7 +17,7 @@ from xdprepro.table import Column, Table, digits_cell, list_cell, percent_cell
 from xdprepro.validity import MEANINGS, flag_names, mode_mismatches
 from xdprepro.view import CaseRates, RunView, TrialView, case_rates, figure_name, loss_ratios
 
-INTERVAL = f"{100 * stats.LEVEL:g} % interval"
+INTERVAL = f"{100 * intervals.LEVEL:g} % interval"
 
 
 def run_summary(view: RunView) -> Table:

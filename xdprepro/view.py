@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdprepro import stats
+from xdprepro import intervals
 from xdprepro.cases import complete_params
 from xdprepro.closure import Closure, close_trial
+from xdprepro.intervals import Estimate
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.load import Limits, find_limits, read_step
 from xdprepro.sample import Run, Trial
 from xdprepro.search import Bounds, find_bounds
-from xdprepro.stats import Estimate, Rate, is_counted, measures_rate, trial_rate
+from xdprepro.stats import Rate, is_counted, measures_rate, trial_rate
 from xdprepro.validity import excluding, find_first, find_flags, find_load_flags, flag_names
 
 
@@ -71,24 +72,24 @@ class CaseRates:
     """One case of one run: usable trials as restart means of ns per packet and core, and of ns between packets."""
 
     boots: tuple[int, ...]
-    ns: stats.Floats
-    gap_ns: stats.Floats
+    ns: intervals.Floats
+    gap_ns: intervals.Floats
     trials: int
     excluded: tuple[tuple[Trial, tuple[str, ...]], ...]
     bound: bool = False  # in every one of its trials the generator may have been the limit
 
-    def estimate(self, level: float = stats.LEVEL) -> Estimate | None:
+    def estimate(self, level: float = intervals.LEVEL) -> Estimate | None:
         """Mean ns per packet with its interval; None without a usable trial."""
-        return stats.estimate(self.ns, level) if self.boots else None
+        return intervals.estimate(self.ns, level) if self.boots else None
 
     @property
     def pps(self) -> float | None:
         """Packets a second, the harmonic mean: packets over time."""
         return 1e9 / float(self.gap_ns.mean()) if self.boots else None
 
-    def pps_interval(self, level: float = stats.LEVEL) -> tuple[float, float] | None:
+    def pps_interval(self, level: float = intervals.LEVEL) -> tuple[float, float] | None:
         """The interval of `pps`; none where the noise leaves it open above."""
-        gap = stats.estimate(self.gap_ns, level).interval if self.boots else None
+        gap = intervals.estimate(self.gap_ns, level).interval if self.boots else None
         return (1e9 / gap[1], 1e9 / gap[0]) if gap and gap[0] > 0 else None
 
 
@@ -183,8 +184,8 @@ def _make_rates(trials: tuple[TrialView, ...], left_out: tuple[TrialView, ...]) 
         gaps.setdefault(one.trial.key.boot, []).append(1e9 / rate.pps)
     return CaseRates(
         boots=tuple(sorted(ns)),
-        ns=stats.restart_means(ns),
-        gap_ns=stats.restart_means(gaps),
+        ns=intervals.restart_means(ns),
+        gap_ns=intervals.restart_means(gaps),
         trials=len(used),
         excluded=tuple((one.trial, excluding(one.flags)) for one in left_out),
         bound=bool(used) and all("generator_bound" in flag_names(one.flags) for one, _ in used),
