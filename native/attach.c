@@ -18,6 +18,9 @@ static int fail_attach(int err, const char *ifname)
 	if (err == EBUSY || err == EEXIST)
 		fail_hint(result, "another XDP program is attached: see 'ip link show dev %s'",
 			  ifname);
+	if (err == ERANGE)
+		fail_hint(result, "its MTU is too large for native XDP: set a smaller one, or "
+				  "measure with frags = true where the driver has it");
 	return result;
 }
 

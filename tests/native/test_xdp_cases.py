@@ -267,6 +267,7 @@ def fail_of(pair: Pair, spec: Line) -> Line:
 def test_program_without_fragments_is_refused_at_a_large_mtu(jumbo: Pair) -> None:
     error = fail_of(jumbo, case_spec("drop", "no-touch"))
     assert (error["object"], error["step"]) == ("dut0", "attach")
+    assert "MTU is too large" in error["hint"]
 
 
 def test_cpu_that_is_not_there_is_named(pair: Pair) -> None:
