@@ -23,6 +23,7 @@
 #define BLOCK_SIZE 65536
 #define DATA_OFFSET (TPACKET2_HDRLEN - sizeof(struct sockaddr_ll))
 #define WAIT_MS 20
+#define GIVE_UP_NS (2 * NS_PER_S) /* for a port that takes no more, after a stop */
 
 struct packet_ring {
 	int fd;
@@ -202,6 +203,19 @@ static int send_handed(struct generator_thread *thread, struct packet_ring *ring
 	return result;
 }
 
+/* A port that takes nothing must not hold a stop for ever. */
+static int check_stop(const struct generator_thread *thread, const struct packet_ring *ring,
+		      int64_t *give_up_ns)
+{
+	if (!*give_up_ns)
+		*give_up_ns = now_ns() + GIVE_UP_NS;
+	if (now_ns() < *give_up_ns)
+		return 0;
+	return fail_because(ETIMEDOUT, thread->generator->ifname, "send",
+			    "the port did not take %llu frames within %lld s of the stop",
+			    (unsigned long long)(ring->head - ring->tail), GIVE_UP_NS / NS_PER_S);
+}
+
 /*
  * Frames that were handed over are sent, also after a stop: until then the kernel owns the slots.
  * Where none is due it spins, as a sleep would be longer than the time to the next one.
@@ -210,6 +224,7 @@ static int send_frames(struct generator_thread *thread)
 {
 	const struct generator *generator = thread->generator;
 	struct packet_ring *ring = thread->state;
+	int64_t give_up_ns = 0;
 	int result = 0;
 
 	for (uint64_t i = 0; i < SLOTS; i++)
@@ -223,6 +238,8 @@ static int send_frames(struct generator_thread *thread)
 			result = send_handed(thread, ring);
 		else if (stopping || ring->head == thread->share)
 			break;
+		if (!result && stopping && ring->tail != ring->head)
+			result = check_stop(thread, ring, &give_up_ns);
 	}
 	return result;
 }
