@@ -183,7 +183,7 @@ static __always_inline int transmit(struct xsk_thread *thread, bool general, boo
 			if (!got)
 				xsk_idle(xsk, thread->app->spec->wakeup);
 		}
-		if (!result && !left && outstanding)
+		if (!result && (stopped || !left) && (left || outstanding))
 			result = check_drain(thread, &deadline_ns);
 		if (!n && outstanding)
 			xsk_sleep(thread);

@@ -159,6 +159,24 @@ def test_sender_without_a_count_sends_until_the_stop(pair: Pair) -> None:
     assert assert_all_sent(dut, tester) == total(dut.moved(), "xsk_app.", ".completions") > 0
 
 
+def test_stop_of_a_sender_with_a_packet_in_pieces_ends_though_the_port_is_down(pair: Pair) -> None:
+    # A ring of 64 pieces ends within a packet of three.
+    spec = transmit_spec(pair, count=0, frame_len=5000, frags=True, ring_tx=64)
+    with mtu(pair, 9000), start_agent(pair, pair.dut, spec) as dut:
+        dut.wait_for("ready")
+        dut.command("go")
+        dut.wait_for("measured")
+        run("ip", "-n", pair.dut, "link", "set", "dut0", "down")
+        try:
+            dut.command("stop")
+            assert dut.end() == 1
+        finally:
+            run("ip", "-n", pair.dut, "link", "set", "dut0", "up")
+    error = dut.lines[-1]["error"]
+    assert (error["step"], error["object"]) == ("send", "dut0 queue 0")
+    assert "did not give back" in error["reason"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layout_loses_nothing_on_the_way_in(pair: Pair, layout: str) -> None:
     dut, tester = run_trial(pair, receive_spec("xsk.rxdrop", **LAYOUTS[layout]), generate_spec(pair, count=COUNT))
