@@ -13,19 +13,20 @@
 /*
  * Tracepoints come from everywhere in the system. What belongs to the trial is known by its
  * program, its port and its cpumap; where the kernel does not tell how to find those (no BTF), the
- * offsets are 0 and everything is counted.
+ * offsets are -1 and everything is counted.
  */
 struct observe_knobs {
 	__u32 prog_id;
+	__u32 also_id; /* of the program on other CPUs; 0: there is none */
 	__u32 ifindex;
 	__u32 netns;  /* number of its inode */
 	__u32 cpumap; /* id of the map; 0: the trial has none */
-	__u32 prog_aux;
-	__u32 aux_id;
-	__u32 dev_ifindex;
-	__u32 dev_net;
-	__u32 net_inum;
-	__u32 napi_dev;
+	__s32 prog_aux;
+	__s32 aux_id;
+	__s32 dev_ifindex;
+	__s32 dev_net;
+	__s32 net_inum;
+	__s32 napi_dev;
 };
 
 /* The counts of one CPU. */

@@ -47,15 +47,20 @@ static __always_inline __u32 read_number(__u64 base, __u32 offset)
 
 static __always_inline bool is_program(__u64 prog)
 {
-	return !knobs.aux_id ||
-	       read_number(read_pointer(prog, knobs.prog_aux), knobs.aux_id) == knobs.prog_id;
+	__u32 id;
+
+	if (knobs.prog_aux < 0 || knobs.aux_id < 0)
+		return true;
+	id = read_number(read_pointer(prog, knobs.prog_aux), knobs.aux_id);
+	return id == knobs.prog_id || (knobs.also_id && id == knobs.also_id);
 }
 
 static __always_inline bool is_port(__u64 dev)
 {
-	return !knobs.net_inum ||
-	       (read_number(dev, knobs.dev_ifindex) == knobs.ifindex &&
-		read_number(read_pointer(dev, knobs.dev_net), knobs.net_inum) == knobs.netns);
+	if (knobs.dev_ifindex < 0 || knobs.dev_net < 0 || knobs.net_inum < 0)
+		return true;
+	return read_number(dev, knobs.dev_ifindex) == knobs.ifindex &&
+	       read_number(read_pointer(dev, knobs.dev_net), knobs.net_inum) == knobs.netns;
 }
 
 /* One of `len` counts, a power of two; the last is for all above. */
@@ -150,7 +155,7 @@ int on_napi_poll(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct observed *counts = find_observed();
 
-	if (counts && is_port(read_pointer(ctx->args[0], knobs.napi_dev)))
+	if (counts && (knobs.napi_dev < 0 || is_port(read_pointer(ctx->args[0], knobs.napi_dev))))
 		count_at(counts->napi_poll, ctx->args[1], OBSERVE_WORKS);
 	return 0;
 }

@@ -23,10 +23,10 @@ static int find_bits(const struct btf *btf, const struct btf_type *type, const c
 	return -1;
 }
 
-unsigned int find_offset(const struct btf *btf, const char *structure, const char *member)
+int find_offset(const struct btf *btf, const char *structure, const char *member)
 {
 	int id = btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT);
 	int bits = id < 0 ? -1 : find_bits(btf, btf__type_by_id(btf, id), member);
 
-	return bits < 0 ? 0 : bits / 8;
+	return bits < 0 ? -1 : bits / 8;
 }

@@ -4,7 +4,7 @@
 
 #include <bpf/btf.h>
 
-/* Where a member of a kernel structure is, in bytes; 0: BTF does not know it. */
-unsigned int find_offset(const struct btf *btf, const char *structure, const char *member);
+/* Where a member of a kernel structure is, in bytes; -1: BTF does not know it. */
+int find_offset(const struct btf *btf, const char *structure, const char *member);
 
 #endif

@@ -50,6 +50,23 @@ static __u32 find_cpumap(const struct loaded *program)
 	return 0;
 }
 
+/* The id of the program that the trial runs on other CPUs; 0: it has none. */
+static __u32 find_also(const struct loaded *loaded)
+{
+	struct bpf_program *program;
+	struct bpf_prog_info info;
+	__u64 jited_addr;
+
+	bpf_object__for_each_program(program, loaded->object)
+	{
+		int fd = bpf_program__fd(program);
+
+		if (fd >= 0 && fd != loaded->fd && !read_program_info(fd, &info, &jited_addr))
+			return info.id;
+	}
+	return 0;
+}
+
 static void find_identity(const struct port *port, struct observe_knobs *knobs)
 {
 	struct bpf_prog_info info;
@@ -61,21 +78,28 @@ static void find_identity(const struct port *port, struct observe_knobs *knobs)
 		knobs->netns = netns.st_ino;
 	if (port->program.fd >= 0 && !read_program_info(port->program.fd, &info, &jited_addr))
 		knobs->prog_id = info.id;
-	if (port->program.object)
-		knobs->cpumap = find_cpumap(&port->program);
+	if (!port->program.object)
+		return;
+	knobs->cpumap = find_cpumap(&port->program);
+	knobs->also_id = find_also(&port->program);
 }
 
 static void find_offsets(struct observe_knobs *knobs)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
+	int ns, inum;
 
+	knobs->prog_aux = knobs->aux_id = -1;
+	knobs->dev_ifindex = knobs->dev_net = knobs->net_inum = knobs->napi_dev = -1;
 	if (!btf)
 		return;
 	knobs->prog_aux = find_offset(btf, "bpf_prog", "aux");
 	knobs->aux_id = find_offset(btf, "bpf_prog_aux", "id");
 	knobs->dev_ifindex = find_offset(btf, "net_device", "ifindex");
 	knobs->dev_net = find_offset(btf, "net_device", "nd_net");
-	knobs->net_inum = find_offset(btf, "net", "ns") + find_offset(btf, "ns_common", "inum");
+	ns = find_offset(btf, "net", "ns");
+	inum = find_offset(btf, "ns_common", "inum");
+	knobs->net_inum = ns < 0 || inum < 0 ? -1 : ns + inum;
 	knobs->napi_dev = find_offset(btf, "napi_struct", "dev");
 	btf__free(btf);
 }
@@ -125,7 +149,9 @@ static int create_observing(struct xdp_errors *errors, const struct observe_knob
 	observing->fd = bpf_object__find_map_fd_by_name(errors->object, "observed");
 	observing->cpus = libbpf_num_possible_cpus();
 	observing->cpumap = knobs->cpumap;
-	observing->only_ours = knobs->aux_id && knobs->net_inum;
+	observing->only_ours = knobs->prog_aux >= 0 && knobs->aux_id >= 0 &&
+			       knobs->dev_ifindex >= 0 && knobs->dev_net >= 0 &&
+			       knobs->net_inum >= 0 && knobs->napi_dev >= 0;
 	observing->counts = calloc(observing->cpus, sizeof(*observing->counts));
 	return observing->counts ? 0 : fail(ENOMEM, "observe_errors", "create");
 }

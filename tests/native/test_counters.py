@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from agent_lab import (
+    CPU_SAMPLER,
     Agent,
     Line,
     Pair,
@@ -255,6 +256,14 @@ def test_redirects_to_a_port_that_is_down_are_errors_to_the_packet(pair: Pair, d
     sent = total(tester.moved(), "generator.", ".packets") - tester.moved()["netdev.tx_dropped"]
     assert by_name(dut.moved(), "xdp_errors") == {"redirect_err.ENETDOWN": sent}
     assert "xdp_redirect_err" in ready(dut)["tracepoints"]["attached"]
+
+
+def test_redirects_of_a_program_on_another_cpu_are_errors_too(pair: Pair, down: str) -> None:
+    xdp = {"cpus": [CPU_SAMPLER], "qsize": 2048, "select": "round-robin", "remote": "redirect"}
+    dut, _ = diagnose(pair, "xdp.redirect-cpu.no-touch", role="forward", egress_ifname=down, xdp=xdp)
+    moved = dut.moved()
+    redirected = total(moved, "xdp_remote.", ".XDP_REDIRECT.packets")
+    assert by_name(moved, "xdp_errors")["redirect_err.ENETDOWN"] == redirected > 0
 
 
 def test_what_the_bulks_of_a_devmap_sent_is_all_there(pair: Pair) -> None:
