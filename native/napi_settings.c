@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -125,6 +126,29 @@ static void close_all(struct napi_settings *settings)
 	*settings = (struct napi_settings)NAPI_SETTINGS_NONE;
 }
 
+/* Whether the note still has its name: the agent that held the lock before may have removed it. */
+static bool is_named(const struct napi_settings *settings)
+{
+	struct stat opened, named;
+
+	return !fstat(settings->note_fd, &opened) && !stat(settings->note, &named) &&
+	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+static int lock_note(struct napi_settings *settings, int flags)
+{
+	for (;;) {
+		settings->note_fd = open(settings->note, O_RDWR | O_CLOEXEC | flags, 0644);
+		if (settings->note_fd < 0)
+			return fail(errno, settings->note, "open");
+		if (flock(settings->note_fd, LOCK_EX | LOCK_NB))
+			return fail(errno, settings->note, "lock");
+		if (is_named(settings))
+			return 0;
+		close(settings->note_fd);
+	}
+}
+
 /* The note, locked; -EWOULDBLOCK: the agent that wrote it lives. */
 static int open_note(struct napi_settings *settings, const char *ifname, int flags)
 {
@@ -132,13 +156,10 @@ static int open_note(struct napi_settings *settings, const char *ifname, int fla
 
 	snprintf(settings->ifname, sizeof(settings->ifname), "%s", ifname);
 	result = find_note(settings);
+	if (!result)
+		result = lock_note(settings, flags);
 	if (result)
 		return result;
-	settings->note_fd = open(settings->note, O_RDWR | O_CLOEXEC | flags, 0644);
-	if (settings->note_fd < 0)
-		return fail(errno, settings->note, "open");
-	if (flock(settings->note_fd, LOCK_EX | LOCK_NB))
-		return fail(errno, settings->note, "lock");
 	settings->sysfs_fd = sysfs_open_port(settings->ifname);
 	return settings->sysfs_fd < 0 ? settings->sysfs_fd : 0;
 }
