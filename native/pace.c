@@ -55,9 +55,13 @@ static uint64_t count_returned(const struct records *back)
 uint64_t closed_loop_due(struct closed_loop *loop, uint64_t sent)
 {
 	uint64_t returned = count_returned(loop->back);
-	uint64_t due = returned + loop->lost + loop->outstanding;
 	int64_t now = now_ns();
+	uint64_t due;
 
+	/* Lost frames come late, or others' frames come: neither may add to those on their way. */
+	if ((int64_t)(returned + loop->lost - sent) > 0)
+		loop->lost = sent - returned;
+	due = returned + loop->lost + loop->outstanding;
 	if (returned != loop->returned || sent < due) {
 		loop->returned = returned;
 		loop->moved_ns = now;

@@ -22,7 +22,7 @@ struct closed_loop {
 	const struct records *back; /* of the program that sees what returns */
 	uint64_t outstanding;
 	uint64_t returned;
-	uint64_t lost; /* no longer waited for */
+	int64_t lost; /* no longer waited for; negative: more came than were sent */
 	int64_t moved_ns;
 	uint64_t timeouts; /* times that nothing returned for too long */
 };
