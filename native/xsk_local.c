@@ -143,6 +143,17 @@ static int describe(const struct app *app, json_t *ready)
 	return xsk_app_describe(own->xsk, ready);
 }
 
+static int read_injectors(const void *context, struct counters *counters)
+{
+	const struct local_app *own = context;
+	int result = 0;
+
+	for (size_t i = 0; !result && i < MAX_QUEUES; i++)
+		if (own->injectors[i].created)
+			result = xsk_read_statistics(&own->injectors[i].xsk, counters);
+	return result;
+}
+
 static void add_sources(struct app *app, struct sampler *sampler)
 {
 	struct local_app *own = (struct local_app *)app;
@@ -150,6 +161,7 @@ static void add_sources(struct app *app, struct sampler *sampler)
 	xsk_app_add_sources(own->xsk, sampler);
 	sampler_add(sampler, (struct source){"local_netdev", netdev_take, netdev_read,
 					     &own->pair.stack, .cheap = false});
+	sampler_add(sampler, (struct source){"local_xsk", .read = read_injectors, .context = own});
 	sampler_add(sampler, (struct source){"snmp", .read = snmp_read});
 }
 

@@ -74,6 +74,10 @@ def test_application_hands_every_packet_to_the_stack(pair: Pair, generator: str,
     assert received == total(moved, "xsk_app.", ".tx_packets") > 0
     # What found the stack's backlog full was dropped there.
     assert_dropped_early(dut, "local_netdev", received - moved["local_netdev.rx_dropped"])
+    assert {name for name in dut.edge("end") if name.startswith("local_xsk.") and ".tx_" in name} == {
+        f"local_xsk.q{queue}.{name}" for queue in (0, 1) for name in ("tx_invalid_descs", "tx_ring_empty_descs")
+    }
+    assert total(moved, "local_xsk.", ".tx_invalid_descs") == 0
     assert len(links(pair)) == 2
 
 
