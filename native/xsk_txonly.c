@@ -226,6 +226,10 @@ static const struct xsk_loop txonly = {plain, general, .sends = true, .transmits
 
 static int create(const struct spec *spec, struct port *port, struct app **app)
 {
+	/* Sockets of a queue have one completion ring, so one would send the frames of all. */
+	if (spec->xsk.sockets > 1)
+		return fail_usage("spec", "xsk.sockets",
+				  "%d is not 1, as in all cases of this kind", spec->xsk.sockets);
 	return xsk_app_create(spec, port, &txonly, app);
 }
 

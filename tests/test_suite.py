@@ -259,6 +259,11 @@ MISTAKES = {
         "make ring_size at least eight times ring_batch",
     ),
     "sockets without a common UMEM": (GOOD + "xsk_sockets = 2", "need a shared UMEM", "add shared_umem = true"),
+    "sockets of a queue that only send": (
+        '[[case]]\ncase = "xsk.txonly"\nxsk_sockets = 2\nshared_umem = true',
+        "sockets of a queue share its completion ring",
+        "use xsk_sockets = 1 with xsk.txonly",
+    ),
     "sockets with too small a share": (
         GOOD + "xsk_sockets = 4\nshared_umem = true\nxsk_ring_fill = 128\nxsk_ring_rx = 64",
         "leaves xsk_sockets = 4 fewer than 64 frames each",

@@ -71,6 +71,11 @@ RULES: Sequence[tuple[Callable[[Case], bool], str, str]] = (
         "add shared_umem = true",
     ),
     (
+        lambda case: case.xsk_sockets > 1 and case.case == "xsk.txonly",
+        "xsk_sockets = {case.xsk_sockets}: sockets of a queue share its completion ring, and one would send for all",
+        "use xsk_sockets = 1 with xsk.txonly",
+    ),
+    (
         lambda case: case.has("xsk_batch") and _socket_frames(case) < LEAST_FRAMES,
         f"a fill ring of that size leaves xsk_sockets = {{case.xsk_sockets}} fewer than {LEAST_FRAMES} frames each",
         "make xsk_ring_fill larger, or xsk_sockets fewer",

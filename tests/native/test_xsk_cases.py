@@ -189,7 +189,14 @@ def test_layout_loses_nothing_there_and_back(pair: Pair, layout: str) -> None:
     assert assert_all_received(dut, tester) == assert_all_sent(dut, tester) > 0
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sockets_of_a_queue_that_only_send_are_refused(pair: Pair) -> None:
+    spec = transmit_spec(pair, shared_umem=True, sockets=2)
+    with start_agent(pair, pair.dut, spec) as dut:
+        assert dut.end() == 2
+    assert dut.lines[-1]["error"]["step"] == "xsk.sockets"
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "four sockets"])
 def test_layout_loses_nothing_on_the_way_out(pair: Pair, layout: str) -> None:
     dut, tester = run_transmit(pair, transmit_spec(pair, flows=3, **LAYOUTS[layout]))
     assert assert_all_sent(dut, tester) == COUNT
