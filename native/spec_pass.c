@@ -13,7 +13,7 @@ int parse_pass(const struct section *top, struct spec *spec)
 	if (json_object_get(top->object, "pass"))
 		result = read_choice(top, "pass", pass_names, &spec->pass);
 	if (!result && has_group && spec->pass != PASS_PMU)
-		return bad_value(top, "pmu_group", "allowed in pass pmu only");
+		return bad_value(top, "pmu_group", "allowed without pass pmu");
 	if (!result && spec->pass == PASS_PMU)
 		result = read_choice(top, "pmu_group", pmu_group_names, &spec->pmu_group);
 	return result;

@@ -15,7 +15,7 @@ from xdprepro.cases import Case, role_of
 from xdprepro.closure import Closure, close_losses, close_trial
 from xdprepro.kinds import CASE_KINDS
 from xdprepro.places import PLACES
-from xdprepro.sample import SIDES, Stream, Trial
+from xdprepro.sample import SIDES, Reading, Stream, Trial
 from xdprepro.stats import returned_share
 
 DROP = Case("xdp.drop.no-touch")
@@ -39,6 +39,15 @@ def flags_of(trial: Trial, case: Case, **changes: Any) -> tuple[str, ...]:
 def without_source(stream: Stream, source: str) -> Stream:
     edges = {name: tuple(r for r in readings if r.source != source) for name, readings in stream.edges.items()}
     return replace(stream, edges=edges, absent={source: "no such file"})
+
+
+def moved_by(stream: Stream, amounts: Mapping[str, int]) -> Stream:
+    """The stream with so much more of some counters at its end."""
+    readings = tuple(
+        replace(reading, counters={k: v + amounts.get(f"{reading.source}.{k}", 0) for k, v in reading.counters.items()})
+        for reading in stream.edges["end"]
+    )
+    return replace(stream, edges={**stream.edges, "end": readings})
 
 
 # The balance
@@ -449,3 +458,39 @@ def test_frames_that_af_packet_sent_again_are_in_the_recording() -> None:
 def test_frames_that_the_port_refused_are_in_the_recording() -> None:
     trial, case = load_recording("tx_refused")
     assert close(trial, case).refused == trial.tester.delta()["ethtool.tx_queue_0_xdp_xmit_errors"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [("igb_drop", "XDP_DROP"), ("igb_tx", "XDP_TX"), ("vmxnet3_tx", "XDP_TX")]
+)
+def test_frames_of_others_do_not_close_a_balance_by_counting_as_sent(name: str, program: str) -> None:
+    trial, case = load_recording(name)
+    driver = read_driver(name)
+    seen = next(key for key in trial.dut.edge("end") if key.endswith(f".{program}.packets"))
+    trial = replace(
+        trial,
+        dut=moved_by(trial.dut, {seen: 500, "netdev.rx_packets": 500}),
+        tester=moved_by(trial.tester, {"netdev.tx_packets": 500}),
+    )
+    found = close_losses(trial, case.params() | read_params(name), dut_driver=driver, tester_driver=driver)
+    assert found.open
+    assert "the sender's port sent 500 frames more than it was handed" in found.reasons[-1] + found.reasons[0]
+
+
+@pytest.mark.parametrize(("processed", "expected"), [(TOTAL, False), (TOTAL // 2, True), (None, False)])
+def test_cpumap_without_a_program_is_overrun_if_its_cpu_took_less(processed: int | None, expected: bool) -> None:
+    case = Case("xdp.redirect-cpu.no-touch")
+    trial = make_trial(case)
+    if processed is not None:
+        softnet = [
+            Reading("softnet", 0, 1, {f"cpu{cpu}.processed": value for cpu in range(4)}) for value in (0, processed)
+        ]
+        edges = {
+            name: (*(r for r in trial.dut.edges[name] if r.source != "softnet"), reading)
+            for name, reading in zip(("start", "end"), softnet, strict=True)
+        }
+        trial = replace(trial, dut=replace(trial.dut, edges=edges))
+    run = make_run([trial], [case], fingerprint=make_fingerprint())
+    cpus = {"sampler": 0, "apps": [], "remotes": [0], "generators": [1]}
+    run = replace(run, cases={case.id: {**run.cases[case.id], "cpus": cpus}})
+    assert ("overrun" in validity.flag_names(validity.trial_flags(trial, run))) is expected

@@ -77,6 +77,7 @@ def close_losses(trial: Trial, params: Mapping[str, Any], *, dut_driver: str, te
     generated, refused = _count_sent(trial, params, ends)
     stages = make_stages(params, ends, accepted=generated - refused)
     reasons = [f"{stage.name}: {_format_missing(stage)}" for stage in stages if stage.missing]
+    reasons += _foreign_frames(refused, stages)
     reasons += _unlike_window(trial, ends.dut)
     for side, sources in needed_sources(params, dut_places).items():
         reasons += _unreadable(side, trial.dut if side == "dut" else trial.tester, sources)
@@ -135,6 +136,14 @@ def _format_missing(stage: Stage) -> str:
     return (
         f"{stage.entered} in, {counted} counted, {abs(stage.missing)} {'missing' if stage.missing > 0 else 'too many'}"
     )
+
+
+def _foreign_frames(refused: int, stages: tuple[Stage, ...]) -> Iterator[str]:
+    """A port that sent more than it was handed sent frames of others, which would hide as many that were lost."""
+    if refused < 0:
+        yield f"generated: the sender's port sent {-refused} frames more than it was handed"
+    for stage in stages:
+        yield from (f"{stage.name}: {name} is {count}, less than none" for name, count in stage.terms if count < 0)
 
 
 def _unlike_window(trial: Trial, dut: Counters) -> Iterator[str]:

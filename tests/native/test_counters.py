@@ -351,7 +351,7 @@ def test_a_group_that_the_processor_cannot_count_is_an_error(pair: Pair) -> None
     [
         ({"pass": "fast"}, "pass", '"fast" is not one of rate, diagnostic, pmu'),
         ({"pass": "pmu"}, "pmu_group", "missing"),
-        ({"pass": "diagnostic", "pmu_group": "core"}, "pmu_group", "allowed in pass pmu only"),
+        ({"pass": "diagnostic", "pmu_group": "core"}, "pmu_group", "not allowed without pass pmu"),
         ({"pass": "pmu", "pmu_group": "all"}, "pmu_group", '"all" is not'),
     ],
 )
